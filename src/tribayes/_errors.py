@@ -1,0 +1,62 @@
+"""One form for every complaint: the argument, its value, what is required, what to do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def refusal(argument: str, value: object, requirement: str, remedy: str) -> ValueError:
+    """The error for a bad value, ready to be raised.
+
+    >>> raise refusal("tau", -1.0, "be positive", "pass the relative standard deviation, such as 0.05")
+    Traceback (most recent call last):
+    ValueError: `tau` (=-1.0) must be positive; pass the relative standard deviation, such as 0.05.
+    """
+    return ValueError(f"`{argument}` (={describe(value)}) must {requirement}; {remedy}.")
+
+
+def wrong_type(argument: str, value: object, requirement: str, remedy: str) -> TypeError:
+    """The same sentence for an argument of the wrong type."""
+    return TypeError(f"`{argument}` (={describe(value)}) must {requirement}; {remedy}.")
+
+
+def describe(value: object) -> str:
+    """A value as a reader wants to meet it in an error: short, and a tensor by its shape and dtype."""
+    if isinstance(value, Tensor):
+        if value.numel() == 1:
+            return repr(value.item())
+        return f"tensor of shape {tuple(value.shape)}, {value.dtype}"
+    text = repr(value)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def is_number(value: object) -> bool:
+    """A real number and not a bool, which Python counts as an int."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_positive(argument: str, value: Any, remedy: str) -> None:
+    """Refuse what is not a finite positive number."""
+    if not is_number(value):
+        raise wrong_type(argument, value, "be a number", remedy)
+    if not (math.isfinite(value) and value > 0):
+        raise refusal(argument, value, "be finite and positive", remedy)
+
+
+def first_bad(value: Tensor, legal: Tensor) -> str:
+    """Name the first entry of `value` that is not legal, and say how many there are."""
+    bad = (~legal).expand(value.shape)
+    index = tuple(int(i) for i in bad.nonzero()[0])
+    entry = value[index].item()
+    place = f" at {index}" if index else ""
+    return f"{entry}{place}, {int(bad.sum())} of {value.numel()} entries"
+
+
+def check_all(argument: str, value: Tensor, legal: Tensor, requirement: str, remedy: str) -> None:
+    """Refuse a tensor with any entry that is not legal."""
+    if not torch.all(legal):
+        raise ValueError(f"`{argument}` (={first_bad(value, legal)}) must {requirement}; {remedy}.")

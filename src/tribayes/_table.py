@@ -1,0 +1,42 @@
+"""Plain-text tables: what every table object of the library prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns padded to their widest cell; numbers to the right, text to the left.
+
+    >>> print(format_table(["name", "K"], [["weight", 12], ["b", 3]]))
+    name     K
+    ------  --
+    weight  12
+    b        3
+    """
+    cells = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(len(text) for text in column) for column in zip(header, *cells, strict=True)]
+    right = [all(_is_numeric(row[i]) for row in rows) and bool(rows) for i in range(len(header))]
+
+    def line(texts: Sequence[str]) -> str:
+        padded = (
+            text.rjust(width) if is_right else text.ljust(width)
+            for text, width, is_right in zip(texts, widths, right, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(header), "  ".join("-" * width for width in widths), *map(line, cells)])
+
+
+def _is_numeric(cell: object) -> bool:
+    return cell is None or isinstance(cell, int | float)
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.4g}" if cell and abs(cell) < 0.01 else f"{cell:.3f}"
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return f"{cell:,}"
+    return str(cell)

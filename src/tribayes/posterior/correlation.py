@@ -1,0 +1,75 @@
+"""The neighbour correlation matrix T(ρ), without recursion and without a matrix.
+
+T(ρ) has ones on its diagonal and ρ beside it. For |ρ| < ½ it is the covariance of the moving average
+
+    ε_i = (x_i + t x_{i−1}) / √(1 + t²),     ρ = t / (1 + t²),     |t| < 1,
+
+over independent standard normals x_0 … x_K. Everything about T is a short expression in the coefficient t,
+smooth through t = 0 and free of cancellation near the ends; the paper's recursion (8) is
+
+    d_i = 1 − c_{i−1}²/(τ² m_i²) = (1 − t^{2i+2}) / ((1 + t²)(1 − t^{2i})).
+
+All functions work on the last axis and cost O(K).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tribayes.posterior.recurrence import first_order_filter
+
+
+def coefficient_of(rho: Tensor) -> Tensor:
+    """The moving-average coefficient t of a correlation ρ in (−½, ½)."""
+    root = torch.sqrt((1 - 2 * rho) * (1 + 2 * rho))
+    return 2 * rho / (1 + root)
+
+
+def rho_of(coefficient: Tensor) -> Tensor:
+    """The correlation ρ = t / (1 + t²)."""
+    return coefficient / (1 + coefficient.square())
+
+
+def mixing(coefficient: Tensor) -> tuple[Tensor, Tensor]:
+    """The weights (α, β) of ε_i = α x_i + β x_{i−1}: α² + β² = 1 and α β = ρ."""
+    current = torch.rsqrt(1 + coefficient.square())
+    return current, coefficient * current
+
+
+def correlate(normals: Tensor, current: Tensor, previous: Tensor) -> Tensor:
+    """Neighbours mixed: A x_i + B x_{i−1}, (..., K + 1) → (..., K). With `mixing`'s weights, ε ~ N(0, T(ρ))."""
+    scaled = normals[..., 1:] * current.unsqueeze(-1)
+    return torch.addcmul(scaled, normals[..., :-1], previous.unsqueeze(-1))
+
+
+def log_determinant(coefficient: Tensor, size: int) -> Tensor:
+    """ln det T for K = size: −K ln(1 + t²) + ln(1 + t² + … + t^{2K}), the sum in closed form."""
+    square = coefficient.square()
+    geometric = torch.log1p(-square.pow(size + 1)) - torch.log1p(-square)
+    return geometric - size * torch.log1p(square)
+
+
+def pivots(coefficient: Tensor, size: int) -> Tensor:
+    """The pivots d_1 … d_K of T = L D Lᵀ, as (..., K); d_i = D_i / D_{i−1} with D_n = det T_n."""
+    complement = _complements(coefficient, size)
+    scale = 1 + coefficient.square().unsqueeze(-1)
+    return complement[..., 1:] / (scale * complement[..., :-1])
+
+
+def quadratic_form(noise: Tensor, coefficient: Tensor) -> Tensor:
+    """εᵀ T⁻¹ ε over the last axis.
+
+    Forward elimination gives r_i = ε_i − (ρ / d_{i−1}) r_{i−1}, whose multiplier changes with i. The scaled
+    s_i = (1 − t^{2i}) r_i obeys s_i = (1 − t^{2i}) ε_i − t s_{i−1}, with a constant one: a linear filter.
+    """
+    complement = _complements(coefficient, noise.shape[-1])
+    filtered = first_order_filter(complement[..., :-1] * noise, -coefficient)
+    weights = (1 + coefficient.square().unsqueeze(-1)) / (complement[..., :-1] * complement[..., 1:])
+    return (filtered.square() * weights).sum(-1)
+
+
+def _complements(coefficient: Tensor, size: int) -> Tensor:
+    """1 − t^{2i} for i = 1 … K + 1."""
+    powers = torch.arange(1, size + 2, device=coefficient.device, dtype=coefficient.dtype)
+    return 1 - coefficient.square().unsqueeze(-1).pow(powers)

@@ -1,0 +1,53 @@
+"""Kullback-Leibler divergences to a Gaussian prior, registered with torch.distributions.
+
+Equation (30) with its constant worked out:
+
+    KL = ½ [ K ln ζ² − K ln τ² − Σ ln m_i² − ln det T + (τ²‖m‖² + ‖m − μ‖²)/ζ² − K ]
+
+All of it is summed over the last axis; a prior `Normal(loc, scale)` may be scalar or have an entry a weight.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributions import Independent, Normal, kl_divergence, register_kl
+
+from tribayes._errors import refusal
+from tribayes.posterior.factorised import FactorisedNormal
+from tribayes.posterior.tridiagonal import TridiagonalNormal
+
+
+@register_kl(TridiagonalNormal, Normal)
+def _tridiagonal_normal(posterior: TridiagonalNormal, prior: Normal) -> Tensor:
+    _check_prior(prior, posterior.event_shape)
+    variance = prior.scale.square()
+    trace = (posterior.variance / variance).sum(-1)
+    distance = ((posterior.loc - prior.loc).square() / variance).sum(-1)
+    log_prior = variance.log().expand(*variance.shape[:-1], posterior.size).sum(-1)
+    return 0.5 * (log_prior - posterior._log_determinant() + trace + distance - posterior.size)
+
+
+@register_kl(TridiagonalNormal, Independent)
+def _tridiagonal_independent(posterior: TridiagonalNormal, prior: Independent[Any]) -> Tensor:
+    if not isinstance(prior.base_dist, Normal) or prior.reinterpreted_batch_ndims != 1:
+        raise NotImplementedError(f"no closed form is known for the divergence to {prior}")
+    return _tridiagonal_normal(posterior, prior.base_dist)
+
+
+@register_kl(FactorisedNormal, Normal)
+def _factorised_normal(posterior: FactorisedNormal, prior: Normal) -> Tensor:
+    _check_prior(prior, posterior.event_shape)
+    return kl_divergence(posterior.base_dist, prior).sum(-1)
+
+
+def _check_prior(prior: Normal, event_shape: torch.Size) -> None:
+    if prior.batch_shape and prior.batch_shape[-1] not in (1, event_shape[0]):
+        raise refusal(
+            "prior",
+            tuple(prior.batch_shape),
+            f"be scalar or have a last axis of K = {event_shape[0]} entries",
+            "give one loc and scale for all weights, or one a weight",
+        )

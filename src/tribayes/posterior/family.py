@@ -1,0 +1,180 @@
+"""Posterior families: raw parameters for all tensors of a network, and the law they give each of them.
+
+A family holds what is learned beside the means. The tridiagonal family of the paper has two numbers a tensor,
+kept as two vectors with an entry a tensor, so that an optimizer step touches two small arrays and not dozens.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from tribayes._errors import refusal, wrong_type
+from tribayes.posterior import parametrisation
+from tribayes.posterior.factorised import FactorisedNormal
+from tribayes.posterior.guards import Rule, guard_delta_, guard_gamma_
+from tribayes.posterior.tridiagonal import TridiagonalNormal
+
+Law = TridiagonalNormal | FactorisedNormal
+
+_SMALLEST_SCALE = 1e-3  # start of a mean-field standard deviation where the weights themselves are zero
+
+
+class Family(nn.Module, ABC):
+    """Base of the families. Built from the means and the initial τ and ρ of each tensor."""
+
+    multiplicative: ClassVar[bool]  # noise proportional to |m|: the means must then not be zero
+    correlated: ClassVar[bool]
+
+    @abstractmethod
+    def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None: ...
+
+    @abstractmethod
+    def law(self, index: int, mean: Tensor) -> Law:
+        """The distribution of tensor number `index`, whose flat means are `mean` (K,)."""
+
+    @abstractmethod
+    def relative_scale(self, index: int, mean: Tensor) -> Tensor:
+        """τ: the standard deviation relative to |m| (root mean square where it varies)."""
+
+    @abstractmethod
+    def scale_parameters(self) -> list[nn.Parameter]:
+        """What is learned about scales."""
+
+    @abstractmethod
+    def correlation(self, index: int) -> Tensor:
+        """ρ of tensor number `index`."""
+
+    def correlation_parameters(self) -> list[nn.Parameter]:
+        """What is learned about correlations."""
+        return []
+
+    @abstractmethod
+    def stabilise_(self, rule: Rule, generator: torch.Generator | None = None) -> None:
+        """Apply the guards to the raw parameters, in place."""
+
+
+class Diagonal(Family):
+    """w_i = m_i + τ|m_i| x_i with one τ a tensor: the earlier model of Posch et al. (2019)."""
+
+    multiplicative = True
+    correlated = False
+
+    def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
+        nn.Module.__init__(self)
+        del rho
+        self.delta = nn.Parameter(_raw(parametrisation.delta_of, tau, means[0]))
+
+    def law(self, index: int, mean: Tensor) -> Law:
+        return FactorisedNormal(mean, self._tau(index, mean) * mean.abs(), validate_args=False)
+
+    def relative_scale(self, index: int, mean: Tensor) -> Tensor:
+        return self._tau(index, mean)
+
+    def correlation(self, index: int) -> Tensor:
+        return torch.zeros_like(self.delta[index])
+
+    def scale_parameters(self) -> list[nn.Parameter]:
+        return [self.delta]
+
+    def stabilise_(self, rule: Rule, generator: torch.Generator | None = None) -> None:
+        del generator
+        guard_delta_(self.delta, rule)
+
+    def _tau(self, index: int, mean: Tensor) -> Tensor:
+        return parametrisation.tau_of(self.delta[index].to(mean.dtype))
+
+
+class Tridiagonal(Diagonal):
+    """The paper's family: as `Diagonal`, with one correlation ρ between neighbours a tensor."""
+
+    correlated = True
+
+    def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
+        super().__init__(means, tau, rho)
+        self.gamma = nn.Parameter(_raw(parametrisation.gamma_of, rho, means[0]))
+
+    def law(self, index: int, mean: Tensor) -> Law:
+        delta, gamma = self.delta[index].to(mean.dtype), self.gamma[index].to(mean.dtype)
+        return TridiagonalNormal.from_raw(mean, delta, gamma)
+
+    def correlation(self, index: int) -> Tensor:
+        return parametrisation.rho_of(self.gamma[index])
+
+    def correlation_parameters(self) -> list[nn.Parameter]:
+        return [self.gamma]
+
+    def stabilise_(self, rule: Rule, generator: torch.Generator | None = None) -> None:
+        super().stabilise_(rule, generator)
+        guard_gamma_(self.gamma, rule, generator)
+
+
+class MeanField(Family):
+    """w_i = m_i + softplus(s_i) x_i with a free s_i a weight (Blundell et al. 2015): twice the parameters.
+
+    Starts at a standard deviation of τ times the root mean square of the tensor (at least 1e-3 for it).
+    """
+
+    multiplicative = False
+    correlated = False
+
+    def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
+        nn.Module.__init__(self)
+        del rho
+        self.raw_scale = nn.ParameterList(_initial_scale(mean, factor) for mean, factor in zip(means, tau, strict=True))
+
+    def law(self, index: int, mean: Tensor) -> Law:
+        return FactorisedNormal(mean, self._scale(index, mean), validate_args=False)
+
+    def relative_scale(self, index: int, mean: Tensor) -> Tensor:
+        return self._scale(index, mean).norm() / mean.norm()
+
+    def correlation(self, index: int) -> Tensor:
+        return torch.zeros((), device=self.raw_scale[index].device)
+
+    def scale_parameters(self) -> list[nn.Parameter]:
+        return list(self.raw_scale)
+
+    def stabilise_(self, rule: Rule, generator: torch.Generator | None = None) -> None:
+        del generator
+        for raw in self.raw_scale:
+            guard_delta_(raw, rule)
+
+    def _scale(self, index: int, mean: Tensor) -> Tensor:
+        return parametrisation.tau_of(self.raw_scale[index].reshape(-1).to(mean.dtype))
+
+
+FAMILIES: dict[str, type[Family]] = {
+    "tridiagonal": Tridiagonal,
+    "diagonal": Diagonal,
+    "mean_field": MeanField,
+}
+
+
+def family_of(family: str | type[Family]) -> type[Family]:
+    """The class for a name; a class of your own as it is."""
+    if isinstance(family, str):
+        if family not in FAMILIES:
+            raise refusal("family", family, f"be one of {sorted(FAMILIES)}", "correct the word")
+        return FAMILIES[family]
+    if isinstance(family, type) and issubclass(family, Family):
+        return family
+    raise wrong_type("family", family, "be a name or a subclass of tribayes.posterior.Family", "pass a name")
+
+
+def _raw(inverse: Callable[[Tensor], Tensor], values: Sequence[float], like: Tensor) -> Tensor:
+    """Initial values through the inverse parametrisation, computed in float64 and kept at least in float32."""
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    raw = inverse(torch.tensor(values, dtype=torch.float64))
+    return raw.to(dtype=dtype, device=like.device)
+
+
+def _initial_scale(mean: Tensor, tau: float) -> nn.Parameter:
+    magnitude = mean.detach().square().mean().sqrt().clamp(min=_SMALLEST_SCALE)
+    scale = (tau * magnitude).to(torch.float64)
+    raw = parametrisation.delta_of(scale).to(mean.dtype)
+    return nn.Parameter(torch.full_like(mean, float(raw), requires_grad=True))

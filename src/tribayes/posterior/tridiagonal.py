@@ -1,0 +1,239 @@
+"""The paper's law as a torch distribution: N(m, Σ), Σ = τ² diag|m| T(ρ) diag|m|."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, constraints
+
+from tribayes._errors import check_all, refusal, wrong_type
+from tribayes.posterior import correlation, parametrisation
+from tribayes.posterior.draw import draw
+from tribayes.posterior.noise import Randomness, generator_of, standard_normals
+
+_LARGEST_DENSE = 2**28  # entries of a dense covariance: one GiB in float32
+
+
+class _OpenInterval(constraints.interval):
+    """Strictly between two bounds (torch's own interval includes them)."""
+
+    def check(self, value: Tensor) -> Tensor:
+        return (self.lower_bound < value) & (value < self.upper_bound)
+
+
+class _NonZeroVector(constraints.Constraint):
+    """Finite and non-zero along the last axis: a variance τ²m² of zero is no density."""
+
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        return (torch.isfinite(value) & (value != 0)).all(-1)
+
+
+class TridiagonalNormal(Distribution):
+    """A Gaussian over the last axis with variances τ²m_i² and correlation ρ between neighbours only.
+
+    Everything but the dense `covariance_matrix` takes O(K) time and memory.
+
+    Args:
+        loc: means m, (..., K), finite and non-zero.
+        tau: relative standard deviation τ > 0, broadcast to the batch shape (...).
+        rho: neighbour correlation in (−½, ½), broadcast to the batch shape.
+
+    Example:
+        >>> law = TridiagonalNormal(torch.tensor([1.0, -2.0, 0.5]), tau=0.1, rho=-0.3)
+        >>> law.rsample((4,)).shape
+        torch.Size([4, 3])
+        >>> law.covariance_matrix[0, 1].item()  # ρ τ² |m_1| |m_2|
+        -0.006000000052154064
+    """
+
+    arg_constraints = {  # noqa: RUF012 - torch declares it as an instance attribute
+        "loc": _NonZeroVector(),
+        "tau": constraints.positive,
+        "rho": _OpenInterval(-0.5, 0.5),
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self,
+        loc: Tensor,
+        tau: Tensor | float,
+        rho: Tensor | float,
+        validate_args: bool | None = None,
+    ) -> None:
+        _check_loc(loc)
+        validate = Distribution._validate_args if validate_args is None else validate_args
+        tau, rho = _like(loc, "tau", tau), _like(loc, "rho", rho)
+        if validate:
+            _check_values(loc, tau, rho)
+        self._set(loc, tau, correlation.coefficient_of(rho), rho)
+
+    @classmethod
+    def from_raw(cls, loc: Tensor, delta: Tensor, gamma: Tensor) -> TridiagonalNormal:
+        """The law of the unconstrained pair (δ, γ), at full precision also near |ρ| = ½. Nothing is checked."""
+        law = cls.__new__(cls)
+        law._set(loc, parametrisation.tau_of(delta), parametrisation.coefficient_of(gamma))
+        return law
+
+    def _set(self, loc: Tensor, tau: Tensor, coefficient: Tensor, rho: Tensor | None = None) -> None:
+        batch = torch.broadcast_shapes(loc.shape[:-1], tau.shape, coefficient.shape)
+        self.loc = loc if loc.shape[:-1] == batch else loc.expand(batch + loc.shape[-1:])
+        # these keep their own shapes: a gradient for each is reduced once, in the draw
+        self._tau, self._coefficient = tau, coefficient
+        self._rho = rho  # as given; otherwise it follows from the coefficient
+        super().__init__(batch, loc.shape[-1:], validate_args=False)
+
+    @property
+    def tau(self) -> Tensor:
+        """τ, of the batch shape."""
+        return self._tau.expand(self.batch_shape)
+
+    @property
+    def rho(self) -> Tensor:
+        """ρ, of the batch shape."""
+        rho = correlation.rho_of(self._coefficient) if self._rho is None else self._rho
+        return rho.expand(self.batch_shape)
+
+    @property
+    def size(self) -> int:
+        """K, the number of weights."""
+        return self.event_shape[0]
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.tau.unsqueeze(-1) * self.loc.abs()
+
+    @property
+    def variance(self) -> Tensor:
+        return self.stddev.square()
+
+    @property
+    def factor(self) -> tuple[Tensor, Tensor]:
+        """The bidiagonal factor L of Σ = L Lᵀ by its diagonal a (..., K) and subdiagonal c (..., K − 1).
+
+        With the signs of the paper's equations (10)-(13), which are those of the Cholesky factor up to a sign
+        for each column; ρ = 0, where the paper's quotient (12) is 0/0, is an ordinary point.
+        """
+        root = correlation.pivots(self._coefficient, self.size).sqrt()
+        sign = (self.loc[..., :-1] * self.loc[..., 1:]).sign()
+        scale = self.stddev
+        diagonal = scale * root
+        a = torch.cat([sign * diagonal[..., :-1], diagonal[..., -1:]], -1)
+        c = sign * self.rho.unsqueeze(-1) * scale[..., 1:] / root[..., :-1]
+        return a, c
+
+    @property
+    def covariance_matrix(self) -> Tensor:
+        """Σ as a dense (..., K, K) matrix: for looking at small cases."""
+        entries = math.prod(self.batch_shape) * self.size**2
+        if entries > _LARGEST_DENSE:
+            raise refusal(
+                "K",
+                self.size,
+                f"be small enough for a dense covariance of at most {_LARGEST_DENSE:,} entries "
+                f"(this one has {entries:,})",
+                "use `variance`, `rho` and `factor`, which say the same in O(K)",
+            )
+        scale = self.stddev
+        beside = self.rho.unsqueeze(-1) * scale[..., :-1] * scale[..., 1:]
+        return (
+            torch.diag_embed(scale.square()) + torch.diag_embed(beside, offset=1) + torch.diag_embed(beside, offset=-1)
+        )
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> TridiagonalNormal:
+        law = self._get_checked_instance(TridiagonalNormal, _instance)
+        batch = torch.Size(batch_shape)
+        law._set(self.loc.expand(batch + self.event_shape), self._tau, self._coefficient, self._rho)
+        return law
+
+    def rsample(self, sample_shape: Any = (), generator: Randomness = None) -> Tensor:
+        """Draws of shape sample_shape + (..., K), differentiable in m, τ and ρ.
+
+        Exact in law, from K + 1 independent normals a draw; `generator` is a torch.Generator or a seed.
+        """
+        shape = torch.Size(sample_shape) + self.batch_shape + torch.Size([self.size + 1])
+        source = generator_of(generator, self.loc.device)
+        normals = standard_normals(shape, self.loc, source)
+        current, previous = correlation.mixing(self._coefficient)
+        return draw(self.loc, self._tau * current, self._tau * previous, normals)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """ln q(w), of shape sample + batch."""
+        if value.shape[-1:] != self.event_shape:
+            raise refusal("value", value, f"end in K = {self.size} entries", "give one weight vector a row")
+        noise = (value - self.loc) / self.stddev
+        quadratic = correlation.quadratic_form(noise, self._coefficient.expand(noise.shape[:-1]))
+        return -0.5 * (quadratic + self.size * math.log(2 * math.pi) + self._log_determinant())
+
+    def entropy(self) -> Tensor:
+        return 0.5 * (self.size * (1 + math.log(2 * math.pi)) + self._log_determinant())
+
+    def _log_determinant(self) -> Tensor:
+        """ln det Σ = K ln τ² + Σ ln m_i² + ln det T."""
+        return (
+            2 * self.size * torch.log(self._tau)
+            + self.loc.abs().log().sum(-1) * 2
+            + correlation.log_determinant(self._coefficient, self.size)
+        )
+
+
+def _check_loc(loc: Tensor) -> None:
+    if not isinstance(loc, Tensor):
+        raise wrong_type("loc", loc, "be a tensor", "pass the means as torch.tensor([...])")
+    if loc.dtype not in (torch.float32, torch.float64):
+        raise wrong_type("loc", loc, "be float32 or float64", "convert it with loc.float()")
+    if loc.ndim == 0 or loc.shape[-1] == 0:
+        raise refusal("loc", loc, "have a last axis of at least one weight", "pass loc.reshape(-1)")
+
+
+def _like(loc: Tensor, name: str, value: Tensor | float) -> Tensor:
+    tensor = torch.as_tensor(value, dtype=loc.dtype, device=loc.device)
+    if isinstance(value, Tensor) and value.dtype != loc.dtype:
+        raise wrong_type(name, value, f"have the dtype of `loc`, {loc.dtype}", f"convert it with {name}.to(loc.dtype)")
+    try:
+        torch.broadcast_shapes(loc.shape[:-1], tensor.shape)
+    except RuntimeError as error:
+        raise refusal(
+            name,
+            tensor,
+            f"broadcast against the batch shape {tuple(loc.shape[:-1])} of `loc` (its shape less the last axis)",
+            f"give one {name} a vector of means",
+        ) from error
+    return tensor
+
+
+def _check_values(loc: Tensor, tau: Tensor, rho: Tensor) -> None:
+    check_all(
+        "loc",
+        loc,
+        torch.isfinite(loc) & (loc != 0),
+        "be finite and non-zero everywhere, since the standard deviation is τ|m|",
+        "replace zeros by a small number such as ±1e-6 (tribayes.stabilise_ does)",
+    )
+    check_all(
+        "tau",
+        tau,
+        torch.isfinite(tau) & (tau > 0),
+        "be finite and positive",
+        "it is the standard deviation relative to |m|, such as 0.05",
+    )
+    check_all(
+        "rho",
+        rho,
+        rho.abs() < 0.5,
+        "lie strictly between -0.5 and 0.5, or the tridiagonal covariance need not be positive definite",
+        "choose a smaller correlation",
+    )

@@ -1,0 +1,155 @@
+"""From a plain network to a Bayesian one and back."""
+
+from __future__ import annotations
+
+import copy
+from typing import Literal, overload
+
+from torch import Tensor, nn
+
+from tribayes._errors import refusal
+from tribayes.nn.module import BayesianModule, refuse_twice
+from tribayes.nn.plan import DEFAULT_RHO, DEFAULT_TAU, Plan, Priors, Rho, Tau, make_plan
+from tribayes.nn.selection import Where
+from tribayes.posterior.family import Family
+from tribayes.posterior.guards import rule_of
+from tribayes.posterior.noise import Randomness
+
+
+@overload
+def to_bayesian(
+    net: nn.Module,
+    *,
+    prior: Priors = None,
+    tau: Tau = DEFAULT_TAU,
+    rho: Rho = DEFAULT_RHO,
+    family: str | type[Family] = "tridiagonal",
+    where: Where = None,
+    generator: Randomness = None,
+    dry_run: Literal[False] = False,
+) -> BayesianModule: ...
+
+
+@overload
+def to_bayesian(
+    net: nn.Module,
+    *,
+    prior: Priors = None,
+    tau: Tau = DEFAULT_TAU,
+    rho: Rho = DEFAULT_RHO,
+    family: str | type[Family] = "tridiagonal",
+    where: Where = None,
+    generator: Randomness = None,
+    dry_run: Literal[True],
+) -> Plan: ...
+
+
+def to_bayesian(
+    net: nn.Module,
+    *,
+    prior: Priors = None,
+    tau: Tau = DEFAULT_TAU,
+    rho: Rho = DEFAULT_RHO,
+    family: str | type[Family] = "tridiagonal",
+    where: Where = None,
+    generator: Randomness = None,
+    dry_run: bool = False,
+) -> BayesianModule | Plan:
+    """Make a network Bayesian: its parameters become the means of a posterior over weights.
+
+    The network is wrapped, not copied.
+
+    Args:
+        net: any `torch.nn.Module`, pretrained or not.
+        prior: a `Prior` for all tensors (default N(0, 1)), or {name pattern: Prior}.
+        tau: initial standard deviation relative to |m|, or {name pattern: value}.
+        rho: initial correlation between neighbours, or {name pattern: value}.
+        family: "tridiagonal" (the paper's), "diagonal" (ρ = 0), "mean_field" (a free standard deviation a weight),
+            or a `tribayes.posterior.Family` of your own.
+        where: which parameters become random: a name pattern ("fc*"), a list of them, or a function
+            (name, parameter) -> bool. Default: all that require gradients, but those of normalisation layers
+            (modules whose class name ends in Norm, Norm1d, Norm2d or Norm3d).
+        generator: randomness for the signs of means that start at zero.
+        dry_run: print what would be converted and return that plan; the network is left alone.
+
+    In a pattern dictionary the first pattern that matches a name counts; names without one get the default.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+        >>> model = to_bayesian(net, tau={"*bias": 0.01}, prior=Prior(scale=0.5))
+        >>> model
+        BayesianModule(
+          random: 4 tensors, 195 weights
+          ...
+    """
+    if dry_run:
+        refuse_twice(net)
+        plan = make_plan(net, prior=prior, tau=tau, rho=rho, family=family, where=where)
+        print(plan)
+        return plan
+    return BayesianModule(net, prior=prior, tau=tau, rho=rho, family=family, where=where, generator=generator)
+
+
+def to_deterministic(model: nn.Module) -> nn.Module:
+    """A copy of the plain network, with every random weight at its mean.
+
+    Works on any module that contains Bayesian ones.
+
+    Example:
+        >>> to_deterministic(to_bayesian(nn.Linear(2, 1)))
+        Linear(in_features=2, out_features=1, bias=True)
+    """
+    bayesian_modules(model)
+    plain = copy.deepcopy(model)
+    if isinstance(plain, BayesianModule):
+        return plain.module
+    _unwrap_children(plain)
+    return plain
+
+
+def _unwrap_children(module: nn.Module) -> None:
+    for parent in list(module.modules()):
+        for name, child in parent._modules.items():  # named_children() gives a shared child only once
+            if isinstance(child, BayesianModule):
+                setattr(parent, name, child.module)
+
+
+def bayesian_modules(model: nn.Module) -> list[BayesianModule]:
+    """The Bayesian modules in `model`, itself included; an error where there is none."""
+    found = [module for module in model.modules() if isinstance(module, BayesianModule)]
+    if not found:
+        raise refusal(
+            "model",
+            type(model).__name__,
+            "contain a BayesianModule",
+            "convert it first: tribayes.to_bayesian(net)",
+        )
+    return found
+
+
+def kl(model: nn.Module) -> Tensor:
+    """KL(q ‖ p) in nats, summed over every Bayesian module in `model`.
+
+    Example:
+        >>> net = nn.Sequential(tribayes.nn.Linear(4, 8), nn.ReLU(), tribayes.nn.Linear(8, 2))
+        >>> kl(net).shape
+        torch.Size([])
+    """
+    terms = [module.kl() for module in bayesian_modules(model)]
+    return sum(terms[1:], terms[0])
+
+
+def stabilise_(model: nn.Module, rule: str = "closed_form", generator: Randomness = None) -> None:
+    """Apply the numerical guards to every Bayesian module in `model`, in place.
+
+    Call it before each training step, as the paper's pseudocode does.
+
+    Args:
+        rule: "closed_form" keeps |m| ≥ 1e-6, δ ≥ −10 (τ ≥ 4.5e-5) and |γ| ≤ 10. "paper" is the pseudocode's own list:
+            also |γ| ≥ 0.04000533 (|ρ| ≥ 0.01) and δ ≥ −4.600166 (τ ≥ 0.01), with a coin for the sign of what was too
+            close to zero.
+        generator: randomness for those coins.
+    """
+    bounds = rule_of(rule)
+    for module in bayesian_modules(model):
+        module.stabilise_(bounds, generator)

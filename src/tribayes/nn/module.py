@@ -1,0 +1,252 @@
+"""BayesianModule: any network with random weights, by one mechanism.
+
+The wrapped module's own parameters are the means. A draw is a dict of tensors, put into the module for one call
+by `torch.func.functional_call`; no layer is rewritten, and none needs to be known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import kl_divergence
+from torch.func import functional_call
+
+from tribayes._errors import refusal, wrong_type
+from tribayes.nn.plan import DEFAULT_RHO, DEFAULT_TAU, Plan, Priors, Rho, Tau, make_plan
+from tribayes.nn.selection import Where
+from tribayes.nn.table import PosteriorRow, PosteriorTable
+from tribayes.posterior.family import Family, Law
+from tribayes.posterior.guards import Rule, guard_means_, rule_of
+from tribayes.posterior.noise import Randomness, generator_of
+from tribayes.posterior.prior import TensorPrior
+
+Draw = Mapping[str, Tensor]
+
+
+class BayesianModule(nn.Module):
+    """A network whose chosen parameters are random: w ~ q(w), one fresh draw a forward pass.
+
+    Usually made by `tribayes.to_bayesian`. The network is wrapped, not copied: its parameters become the means,
+    with zeros moved to ±1e-6 (a random sign each), the smallest magnitude the law allows.
+
+    What wrapping costs: `isinstance` and attributes of the wrapped network are reached through `.module`; methods
+    other than `forward` called there use the means; and since a call swaps the module's parameters while it runs,
+    two threads must not run one model at once (give each its own `copy.deepcopy`).
+
+    Example:
+        >>> model = BayesianModule(nn.Linear(3, 2), tau=0.1)
+        >>> model(torch.randn(5, 3)).shape
+        torch.Size([5, 2])
+        >>> sorted(model.sample_weights())
+        ['bias', 'weight']
+    """
+
+    layout: Tensor
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        prior: Priors = None,
+        tau: Tau = DEFAULT_TAU,
+        rho: Rho = DEFAULT_RHO,
+        family: str | type[Family] = "tridiagonal",
+        where: Where = None,
+        generator: Randomness = None,
+    ) -> None:
+        super().__init__()
+        refuse_twice(module)
+        plan = make_plan(module, prior=prior, tau=tau, rho=rho, family=family, where=where)
+        self.module = module
+        self._names = tuple(candidate.name for candidate in plan.chosen)
+        self._places = {candidate.name: _places(module, candidate.names) for candidate in plan.chosen}
+        self._build(plan, generator)
+
+    def _build(self, plan: Plan, generator: Randomness) -> None:
+        means = [candidate.parameter for candidate in plan.chosen]
+        self.priors = nn.ModuleList(
+            prior.resolve(name, mean) for name, mean, prior in zip(self._names, means, plan.priors, strict=True)
+        )
+        if plan.family.multiplicative:
+            self._leave_zero_(generator)
+        self.family = plan.family(means, plan.tau, plan.rho)
+        self.register_buffer("layout", _fingerprint(self._names, means))
+
+    @property
+    def random_names(self) -> tuple[str, ...]:
+        """Names, within the wrapped module, of the parameters that are random."""
+        return self._names
+
+    def means(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """(name, mean) of every random parameter."""
+        for name in self._names:
+            yield name, self.module.get_parameter(name)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The network under one fresh draw of every random weight, in training and in evaluation mode alike."""
+        return self.apply_weights(self.sample_weights(), *args, **kwargs)
+
+    def sample_weights(self, n: int | None = None, *, generator: Randomness = None) -> dict[str, Tensor]:
+        """A draw as a value: name → tensor, differentiable in the posterior's parameters.
+
+        Args:
+            n: None for one draw; a number for that many, stacked along a new leading axis.
+            generator: a torch.Generator or an integer seed; None uses torch's global generator.
+        """
+        sample_shape = _sample_shape(n)
+        draw = {}
+        for index, (name, mean, source) in enumerate(self._means_with_source(generator)):
+            flat = self._law(index, mean).rsample(sample_shape, source)
+            draw[name] = flat.reshape(sample_shape + mean.shape).to(mean.dtype)
+        return draw
+
+    def apply_weights(self, weights: Draw, /, *args: Any, **kwargs: Any) -> Any:
+        """The network under given weights, as `sample_weights` returns them.
+
+        Weights that are not given stay at their means, so `apply_weights({}, x)` is the mean network. A stack of
+        draws goes through `torch.func.vmap(model.apply_weights, in_dims=(0, None))(draws, x)` or a loop.
+        """
+        self._check_weights(weights)
+        everywhere = {place: value for name, value in weights.items() for place in self._places[name]}
+        return functional_call(self.module, everywhere, args, kwargs, tie_weights=False)
+
+    def kl(self) -> Tensor:
+        """KL(q ‖ p) in nats, exact, summed over all random tensors: equation (30) with its constant."""
+        priors = cast(Iterable[TensorPrior], self.priors)
+        terms = [
+            kl_divergence(law, prior.distribution(law.mean.dtype))
+            for law, prior in zip(self._laws(), priors, strict=True)
+        ]
+        return torch.stack([term.to(terms[0].device) for term in terms]).sum()
+
+    @torch.no_grad()
+    def posterior(self) -> PosteriorTable:
+        """name, shape, K, τ and ρ of every random tensor."""
+        return PosteriorTable(
+            tuple(
+                PosteriorRow(
+                    name=name,
+                    shape=tuple(mean.shape),
+                    K=mean.numel(),
+                    tau=float(self.family.relative_scale(index, _flat(mean))),
+                    rho=float(self.family.correlation(index)),
+                )
+                for index, (name, mean) in enumerate(self.means())
+            )
+        )
+
+    @torch.no_grad()
+    def stabilise_(self, rule: Rule, generator: Randomness = None) -> None:
+        """Apply the numerical guards in place; `tribayes.stabilise_` is the public way."""
+        if self.family.multiplicative:
+            for _, mean, source in self._means_with_source(generator):
+                guard_means_(mean, rule, source)
+        self.family.stabilise_(rule, generator_of(generator, next(self.family.parameters()).device))
+
+    def load_pretrained(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Load weights of the plain network, under their own names, as the means; zeros leave zero again."""
+        self.module.load_state_dict(state_dict, strict=strict)
+        if self.family.multiplicative:
+            self._leave_zero_(None)
+
+    def extra_repr(self) -> str:
+        weights = sum(mean.numel() for _, mean in self.means())
+        return f"random: {len(self._names)} tensors, {weights:,} weights"
+
+    @torch.no_grad()
+    def _leave_zero_(self, generator: Randomness) -> None:
+        for _, mean, source in self._means_with_source(generator):
+            guard_means_(mean, rule_of("paper"), source)
+
+    def _means_with_source(self, generator: Randomness) -> Iterator[tuple[str, nn.Parameter, torch.Generator | None]]:
+        """(name, mean, randomness): one generator a device: a seed is not started anew for each tensor."""
+        sources: dict[torch.device, torch.Generator | None] = {}
+        for name, mean in self.means():
+            if mean.device not in sources:
+                sources[mean.device] = generator_of(generator, mean.device)
+            yield name, mean, sources[mean.device]
+
+    def _laws(self) -> Iterator[Law]:
+        for index, (_, mean) in enumerate(self.means()):
+            yield self._law(index, mean)
+
+    def _law(self, index: int, mean: Tensor) -> Law:
+        return self.family.law(index, _flat(mean))
+
+    def _check_weights(self, weights: Draw) -> None:
+        if not isinstance(weights, Mapping):
+            raise wrong_type("weights", weights, "be a dict name -> tensor", "pass what sample_weights() returns")
+        for name, value in weights.items():
+            if name not in self._names:
+                raise refusal("weights", name, f"name a random parameter of {self._names}", "correct the name")
+            shape = self.module.get_parameter(name).shape
+            if value.shape != shape:
+                raise refusal(
+                    "weights",
+                    tuple(value.shape),
+                    f"have the shape {tuple(shape)} for {name!r}",
+                    "for a stack of draws use torch.func.vmap(model.apply_weights, in_dims=(0, None)) or a loop",
+                )
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        stored = state_dict.get(f"{prefix}layout")
+        if isinstance(stored, Tensor) and not torch.equal(stored.cpu(), self.layout.cpu()):
+            # the last argument is torch's list of error messages
+            args[-1].append(
+                "the checkpoint's random tensors differ from this model's in names or shapes; "
+                "convert the same network with the same `where` before loading"
+            )
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def _flat(mean: Tensor) -> Tensor:
+    """Row-major, and at least float32: the law's arithmetic is not done in half precision."""
+    return mean.reshape(-1).to(torch.promote_types(mean.dtype, torch.float32))
+
+
+def _sample_shape(n: int | None) -> torch.Size:
+    if n is None:
+        return torch.Size()
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise wrong_type("n", n, "be a whole number or None", "pass the number of draws")
+    if n < 1:
+        raise refusal("n", n, "be at least 1", "pass the number of draws, or nothing for a single one")
+    return torch.Size([n])
+
+
+def _places(module: nn.Module, names: tuple[str, ...]) -> tuple[str, ...]:
+    """One name for each place that holds the parameter: tied weights have several, a shared submodule one.
+
+    functional_call ties weights by itself, but fills a submodule that goes by two names twice and then
+    restores the draw instead of the parameter (https://github.com/pytorch/pytorch/issues/164759).
+    """
+    places: dict[tuple[nn.Module, str], str] = {}
+    for name in names:
+        owner, _, attribute = name.rpartition(".")
+        places.setdefault((module.get_submodule(owner), attribute), name)
+    return tuple(places.values())
+
+
+def _fingerprint(names: tuple[str, ...], means: list[nn.Parameter]) -> Tensor:
+    """A number that differs between layouts, so that a checkpoint of other tensors is not loaded by accident."""
+    text = ";".join(f"{name}:{tuple(mean.shape)}" for name, mean in zip(names, means, strict=True))
+    return torch.tensor(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big"))
+
+
+def refuse_twice(module: nn.Module) -> None:
+    """Refuse a network that is Bayesian already, in whole or in part."""
+    if not isinstance(module, nn.Module):
+        return  # make_plan says so
+    for name, child in module.named_modules():
+        if isinstance(child, BayesianModule):
+            where = f"its part {name!r} is" if name else "it is"
+            raise refusal(
+                "net",
+                type(module).__name__,
+                f"not be converted twice, but {where} a BayesianModule already",
+                "use it as it is, or take tribayes.to_deterministic(net) first",
+            )

@@ -1,0 +1,35 @@
+"""The data set that comes along: scikit-learn's handwritten digits, 1,797 real images of 8×8 pixels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_TEST_EVERY = 5  # every fifth image is a test image: 1,437 to train on, 360 to test
+
+
+class Split(NamedTuple):
+    """Images (N, 1, 8, 8) in [0, 1] and labels (N,), for training and for testing."""
+
+    train_images: Tensor
+    train_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+
+
+def load_digits() -> Split:
+    """The handwritten digits, split the same way every time (in file order, every fifth image tests)."""
+    try:
+        from sklearn.datasets import load_digits as load
+    except ImportError as error:
+        raise ImportError(
+            "the handwritten digits are inside scikit-learn, which is not installed; "
+            "install it with: pip install 'tribayes[demo]'"
+        ) from error
+    bunch = load()
+    images = torch.tensor(bunch.images, dtype=torch.float32).unsqueeze(1) / 16
+    labels = torch.tensor(bunch.target)
+    test = torch.arange(len(labels)) % _TEST_EVERY == 0
+    return Split(images[~test], labels[~test], images[test], labels[test])

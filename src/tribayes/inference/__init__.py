@@ -1,0 +1,19 @@
+"""Learning: likelihoods, the objective, parameter groups, the training loop."""
+
+from tribayes.inference.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
+from tribayes.inference.objective import ELBO, ELBOTerms
+from tribayes.inference.optim import parameter_groups
+from tribayes.inference.training import History, fit, training_step
+
+__all__ = [
+    "ELBO",
+    "Bernoulli",
+    "Categorical",
+    "ELBOTerms",
+    "Gaussian",
+    "History",
+    "Likelihood",
+    "fit",
+    "parameter_groups",
+    "training_step",
+]

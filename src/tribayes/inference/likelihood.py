@@ -1,0 +1,124 @@
+"""What the network's outputs say about the targets: ln p(y | outputs), one value an example."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tribayes._errors import check_positive, refusal, wrong_type
+from tribayes.posterior.parametrisation import delta_of, tau_of
+
+
+class Likelihood(nn.Module, ABC):
+    """Base of the likelihoods. Parameters of a likelihood (a learned noise) are ordinary parameters."""
+
+    @abstractmethod
+    def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """−ln p(y | outputs) in nats, (N,): summed over whatever an example has beyond its first axis."""
+
+
+class Categorical(Likelihood):
+    """Classification: outputs are logits (N, C, …), targets class indices (N, …) or probabilities (N, C, …).
+
+    Example:
+        >>> Categorical().nll(torch.zeros(2, 4), torch.tensor([0, 3]))
+        tensor([1.3863, 1.3863])
+    """
+
+    def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        _check_batch(outputs, targets)
+        if outputs.ndim < 2:
+            raise refusal("outputs", outputs, "have the shape (N, C, …)", "give one logit a class")
+        if targets.is_floating_point():
+            _check_same_shape(outputs, targets, "pass class indices as integers, or one probability a class")
+        elif targets.dtype == torch.bool:
+            raise wrong_type("targets", targets, "be class indices", "convert them with targets.long()")
+        elif targets.shape != outputs.shape[:1] + outputs.shape[2:]:
+            expected = tuple(outputs.shape[:1] + outputs.shape[2:])
+            raise refusal(
+                "targets",
+                targets,
+                f"have the shape {expected} for logits {tuple(outputs.shape)}",
+                "give one class index an example",
+            )
+        else:
+            targets = targets.long()
+        return _per_example(F.cross_entropy(outputs, targets, reduction="none"))
+
+
+class Gaussian(Likelihood):
+    """Regression: y ~ N(outputs, noise²), targets of the outputs' shape.
+
+    With `noise=1` this is the paper's Euclidean loss ½‖y − f(x)‖² plus the constant ½ ln 2π for each value.
+
+    Args:
+        noise: standard deviation of the observation noise.
+        learned: whether it is a parameter, starting at `noise` (add it with
+            `parameter_groups(model, likelihood=...)`).
+
+    Example:
+        >>> Gaussian(noise=0.1, learned=True).noise
+        tensor(0.1000, grad_fn=<SoftplusBackward0>)
+    """
+
+    raw_noise: Tensor
+
+    def __init__(self, noise: float = 1.0, learned: bool = False) -> None:
+        super().__init__()
+        check_positive("noise", noise, "it is the standard deviation of the observation noise")
+        raw = delta_of(torch.tensor(float(noise), dtype=torch.float64)).to(torch.get_default_dtype())
+        self.learned = learned
+        if learned:
+            self.raw_noise = nn.Parameter(raw)
+        else:
+            self.register_buffer("raw_noise", raw)
+
+    @property
+    def noise(self) -> Tensor:
+        """The standard deviation of the observation noise, a scalar tensor."""
+        return tau_of(self.raw_noise)
+
+    def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        _check_same_shape(outputs, targets, "reshape one of them: (N, 1) against (N,) would broadcast to (N, N)")
+        noise = self.noise.to(outputs.dtype)
+        density = 0.5 * ((targets - outputs) / noise).square() + noise.log() + 0.5 * math.log(2 * math.pi)
+        return _per_example(density)
+
+    def extra_repr(self) -> str:
+        return f"noise={float(self.noise):.4g}, learned={self.learned}"
+
+
+class Bernoulli(Likelihood):
+    """Yes or no, any number of them: outputs are logits, targets 0 or 1 (or probabilities) of the same shape.
+
+    Example:
+        >>> Bernoulli().nll(torch.zeros(2), torch.tensor([0.0, 1.0]))
+        tensor([0.6931, 0.6931])
+    """
+
+    def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        _check_same_shape(outputs, targets, "give one target a logit")
+        targets = targets.to(outputs.dtype)
+        return _per_example(F.binary_cross_entropy_with_logits(outputs, targets, reduction="none"))
+
+
+def _per_example(values: Tensor) -> Tensor:
+    return values.flatten(1).sum(1) if values.ndim > 1 else values
+
+
+def _check_batch(outputs: Tensor, targets: Tensor) -> None:
+    for name, value in (("outputs", outputs), ("targets", targets)):
+        if not isinstance(value, Tensor):
+            raise wrong_type(name, value, "be a tensor", "a network that returns more needs its own likelihood")
+    if outputs.shape[:1] != targets.shape[:1]:
+        raise refusal("targets", targets, f"have one entry for each of the {len(outputs)} examples", "check the batch")
+
+
+def _check_same_shape(outputs: Tensor, targets: Tensor, remedy: str) -> None:
+    _check_batch(outputs, targets)
+    if outputs.shape != targets.shape:
+        raise refusal("targets", targets, f"have the outputs' shape {tuple(outputs.shape)}", remedy)

@@ -1,0 +1,102 @@
+"""The objective: the paper's L_VI^k, and the only place that knows how large the data set is.
+
+    L = −(1/M) Σ_i ln p(y_i | x_i, w)  +  ν KL(q ‖ p),      ν = kl_weight / data_size,     w ~ q
+
+over a batch of M examples; kl_weight = 1 is the evidence lower bound per example.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tribayes._errors import is_number, refusal, wrong_type
+from tribayes.inference.likelihood import Likelihood
+from tribayes.nn.convert import kl
+
+KLWeight = float | Callable[[int], float]
+
+
+class ELBOTerms(NamedTuple):
+    """The loss to minimise and what it is made of."""
+
+    loss: Tensor
+    nll: Tensor  # mean over examples and samples, nats an example
+    kl: Tensor  # unscaled, nats
+    outputs: Tensor  # the network's; with a leading axis of samples where there are several
+
+
+class ELBO(nn.Module):
+    """The negative evidence lower bound per example, from one or a few draws of the weights.
+
+    Args:
+        likelihood: `Categorical()`, `Gaussian(...)`, `Bernoulli()` or your own.
+        data_size: number of training examples (β in the paper). Required: it sets how much the prior weighs.
+        kl_weight: a number, or a function of the step (then pass `step=` in the call). The paper uses 0.01 and 0.1.
+        samples: draws of the weights a step.
+
+    Example:
+        >>> elbo = ELBO(Categorical(), data_size=60_000, kl_weight=0.01)
+        >>> terms = elbo(model, x, y)
+        >>> terms.loss.backward()
+    """
+
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        *,
+        data_size: int,
+        kl_weight: KLWeight = 1.0,
+        samples: int = 1,
+    ) -> None:
+        super().__init__()
+        if not isinstance(likelihood, Likelihood):
+            raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")
+        _check_count("data_size", data_size, "pass the number of training examples, len(dataset)")
+        _check_count("samples", samples, "pass the number of weight draws a step")
+        if not callable(kl_weight):
+            _check_weight(kl_weight)
+        self.likelihood = likelihood
+        self.data_size = data_size
+        self.kl_weight = kl_weight
+        self.samples = samples
+
+    def forward(self, model: nn.Module, inputs: Any, targets: Tensor, step: int | None = None) -> ELBOTerms:
+        """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
+        arguments = inputs if isinstance(inputs, tuple) else (inputs,)
+        outputs = [model(*arguments) for _ in range(self.samples)]
+        nll = torch.stack([self.likelihood.nll(output, targets).mean() for output in outputs]).mean()
+        divergence = kl(model)
+        loss = nll + self.nu(step) * divergence.to(nll.device)
+        return ELBOTerms(loss, nll, divergence, outputs[0] if self.samples == 1 else torch.stack(outputs))
+
+    def nu(self, step: int | None = None) -> float:
+        """ν = kl_weight / data_size, at a step where the weight is a schedule."""
+        if not callable(self.kl_weight):
+            return self.kl_weight / self.data_size
+        if step is None:
+            raise refusal("step", step, "be given when `kl_weight` is a schedule", "call elbo(model, x, y, step=i)")
+        weight = self.kl_weight(step)
+        _check_weight(weight)
+        return weight / self.data_size
+
+    def extra_repr(self) -> str:
+        return f"data_size={self.data_size}, kl_weight={self.kl_weight}, samples={self.samples}"
+
+
+def _check_count(argument: str, value: object, remedy: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong_type(argument, value, "be a whole number", remedy)
+    if value < 1:
+        raise refusal(argument, value, "be at least 1", remedy)
+
+
+def _check_weight(weight: float) -> None:
+    if not is_number(weight):
+        raise wrong_type("kl_weight", weight, "be a number or a function of the step", "pass e.g. 1.0")
+    if not (math.isfinite(weight) and weight >= 0):
+        raise refusal("kl_weight", weight, "be finite and not negative", "1.0 is the evidence lower bound")

@@ -5,6 +5,9 @@
     model = tb.to_bayesian(net)                                   # any nn.Module
     elbo = tb.ELBO(tb.Categorical(), data_size=len(train_set))    # the objective
     opt = torch.optim.SGD(tb.parameter_groups(model, lr=0.01), momentum=0.9)
+    tb.fit(model, elbo, loader, opt, epochs=5)                    # or a loop of your own
+    pred = tb.predict(model, x)                                   # 200 sampled networks
+    pred.label, pred.interval(0.95), pred.certain(0.95)
 
 Raw parameters → law → draws → network → ELBO → history; a folder imports only from those before it:
 `posterior`, `nn`, `inference`, `prediction`.
@@ -26,24 +29,42 @@ from tribayes.inference import (
 from tribayes.nn.convert import kl, stabilise_, to_bayesian, to_deterministic
 from tribayes.nn.module import BayesianModule
 from tribayes.posterior import Prior, TridiagonalNormal
+from tribayes.prediction import (
+    AutoSamples,
+    ClassPredictive,
+    Predictive,
+    RegressionPredictive,
+    ablate_correlation,
+    layer_report,
+    metrics,
+    predict,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ELBO",
+    "AutoSamples",
     "BayesianModule",
     "Bernoulli",
     "Categorical",
+    "ClassPredictive",
     "ELBOTerms",
     "Gaussian",
     "History",
     "Likelihood",
+    "Predictive",
     "Prior",
+    "RegressionPredictive",
     "TridiagonalNormal",
+    "ablate_correlation",
     "fit",
     "kl",
+    "layer_report",
+    "metrics",
     "nn",
     "parameter_groups",
+    "predict",
     "stabilise_",
     "to_bayesian",
     "to_deterministic",

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-Advance = Callable[[str], None]
+
+class Advance(Protocol):
+    """Move the bar on by `amount`, with a short remark to show beside it."""
+
+    def __call__(self, amount: float = 1, remark: str = "") -> None: ...
 
 
 @contextmanager
-def progress_bar(description: str, total: int | None, enabled: bool = True) -> Iterator[Advance]:
-    """A bar with count, rate and time left. Call what is yielded once a step, with a short remark to show."""
+def progress_bar(description: str, total: float | None, enabled: bool = True) -> Iterator[Advance]:
+    """A bar with count, share and time left, on standard error. `total` may be unknown."""
     if not enabled:
-        yield lambda _remark: None
+        yield _silent
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn(show_speed=True),
+        TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[remark]}"),
     )
-    with Progress(*columns) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=total, remark="")
-        yield lambda remark: bar.update(task, advance=1, remark=remark)
+
+        def advance(amount: float = 1, remark: str = "") -> None:
+            bar.update(task, advance=amount, remark=remark)
+
+        yield advance
+
+
+def _silent(amount: float = 1, remark: str = "") -> None:
+    del amount, remark

@@ -36,7 +36,7 @@ def _text(cell: object) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, float):
-        return f"{cell:.4g}" if cell and abs(cell) < 0.01 else f"{cell:.3f}"
+        return f"{cell:.1e}" if cell and abs(cell) < 0.001 else f"{cell:.3f}"
     if isinstance(cell, int) and not isinstance(cell, bool):
         return f"{cell:,}"
     return str(cell)

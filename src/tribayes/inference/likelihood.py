@@ -20,6 +20,10 @@ class Likelihood(nn.Module, ABC):
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """−ln p(y | outputs) in nats, (N,): summed over whatever an example has beyond its first axis."""
 
+    @abstractmethod
+    def response(self, outputs: Tensor) -> Tensor:
+        """What a network's outputs say, (N, C): class probabilities, or the mean of a new observation."""
+
 
 class Categorical(Likelihood):
     """Classification: outputs are logits (N, C, …), targets class indices (N, …) or probabilities (N, C, …).
@@ -48,6 +52,11 @@ class Categorical(Likelihood):
         else:
             targets = targets.long()
         return _per_example(F.cross_entropy(outputs, targets, reduction="none"))
+
+    def response(self, outputs: Tensor) -> Tensor:
+        if outputs.ndim != 2 or outputs.shape[1] < 2:
+            raise refusal("outputs", outputs, "have the shape (N, C) with at least two classes", "see tb.Bernoulli")
+        return outputs.softmax(-1)
 
 
 class Gaussian(Likelihood):
@@ -88,8 +97,11 @@ class Gaussian(Likelihood):
         density = 0.5 * ((targets - outputs) / noise).square() + noise.log() + 0.5 * math.log(2 * math.pi)
         return _per_example(density)
 
+    def response(self, outputs: Tensor) -> Tensor:
+        return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs.flatten(1)
+
     def extra_repr(self) -> str:
-        return f"noise={float(self.noise):.4g}, learned={self.learned}"
+        return f"noise={float(self.noise.detach()):.4g}, learned={self.learned}"
 
 
 class Bernoulli(Likelihood):
@@ -104,6 +116,13 @@ class Bernoulli(Likelihood):
         _check_same_shape(outputs, targets, "give one target a logit")
         targets = targets.to(outputs.dtype)
         return _per_example(F.binary_cross_entropy_with_logits(outputs, targets, reduction="none"))
+
+    def response(self, outputs: Tensor) -> Tensor:
+        """(N, 2): the probabilities of no and yes."""
+        if outputs.ndim > 2 or (outputs.ndim == 2 and outputs.shape[1] != 1):
+            raise refusal("outputs", outputs, "be one logit an example, (N,) or (N, 1)", "predict one answer at a time")
+        logits = outputs.reshape(-1, 1)
+        return torch.cat([-logits, logits], dim=1).sigmoid()
 
 
 def _per_example(values: Tensor) -> Tensor:

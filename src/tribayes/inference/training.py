@@ -67,8 +67,8 @@ def fit(
                     scheduler.step()
                 records.append(torch.stack([terms.loss, terms.nll, terms.kl.to(terms.loss)]).detach())
                 if progress and monotonic() - said > _SECONDS_BETWEEN_REMARKS:
-                    remark, said = f"epoch {epoch + 1}/{epochs}  loss {float(terms.loss):.4f}", monotonic()
-                advance(remark)
+                    remark, said = f"epoch {epoch + 1}/{epochs}  loss {terms.loss.item():.4f}", monotonic()
+                advance(remark=remark)
             if len(records) == seen:
                 raise refusal("batches", batches, "yield batches in every epoch", "pass a DataLoader or a list")
     return History(*torch.stack(records).T.tolist())

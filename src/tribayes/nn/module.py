@@ -62,6 +62,7 @@ class BayesianModule(nn.Module):
         refuse_twice(module)
         plan = make_plan(module, prior=prior, tau=tau, rho=rho, family=family, where=where)
         self.module = module
+        self.held: Draw | None = None  # weights to use instead of fresh ones; set by tribayes.nn.holding
         self._names = tuple(candidate.name for candidate in plan.chosen)
         self._places = {candidate.name: _places(module, candidate.names) for candidate in plan.chosen}
         self._build(plan, generator)
@@ -88,7 +89,8 @@ class BayesianModule(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The network under one fresh draw of every random weight, in training and in evaluation mode alike."""
-        return self.apply_weights(self.sample_weights(), *args, **kwargs)
+        weights = self.sample_weights() if self.held is None else self.held
+        return self.apply_weights(weights, *args, **kwargs)
 
     def sample_weights(self, n: int | None = None, *, generator: Randomness = None) -> dict[str, Tensor]:
         """A draw as a value: name → tensor, differentiable in the posterior's parameters.

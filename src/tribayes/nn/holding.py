@@ -1,0 +1,75 @@
+"""One draw for a whole model, and holding it: also for models made of several Bayesian modules."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+
+from torch import Tensor, nn
+
+from tribayes._errors import refusal
+from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.module import BayesianModule
+
+ModelDraw = list[dict[str, Tensor]]  # a draw for each Bayesian module, in the order of `model.modules()`
+
+
+def seed_of(*path: int) -> int:
+    """A seed for a place in a tree of seeds, such as (seed, sample, module): distinct places, unrelated seeds."""
+    digest = hashlib.sha256("/".join(map(str, path)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def random_names(model: nn.Module) -> list[list[str]]:
+    """For each Bayesian module, the full names of its random tensors: its own path, then the name within it."""
+    named = [(path, module) for path, module in model.named_modules() if isinstance(module, BayesianModule)]
+    return [[f"{path}.{name}" if path else name for name in module.random_names] for path, module in named]
+
+
+def chosen_names(model: nn.Module, where: str | Sequence[str] | None) -> list[set[str]] | None:
+    """For each Bayesian module, its own names of the tensors whose full name matches a pattern; None for all."""
+    if where is None:
+        return None
+    patterns = [where] if isinstance(where, str) else list(where)
+    names = random_names(model)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for group in names for name in group):
+            known = ", ".join(name for group in names for name in group[:4])
+            raise refusal("where", pattern, "match a random tensor of the model", f"choose among {known} …")
+    return [
+        {
+            own
+            for own, name in zip(module.random_names, group, strict=True)
+            if any(fnmatchcase(name, p) for p in patterns)
+        }
+        for module, group in zip(bayesian_modules(model), names, strict=True)
+    ]
+
+
+def sample_model(model: nn.Module, seed: int, sample: int, only: Sequence[set[str]] | None = None) -> ModelDraw:
+    """Draw number `sample` of the stream `seed`: the same on every call, whatever was drawn before.
+
+    `only` restricts it to some names of each module; the rest stays at its means.
+    """
+    draws = [
+        module.sample_weights(generator=seed_of(seed, sample, index))
+        for index, module in enumerate(bayesian_modules(model))
+    ]
+    if only is None:
+        return draws
+    return [{name: draw[name] for name in draw if name in names} for draw, names in zip(draws, only, strict=True)]
+
+
+@contextmanager
+def holding(model: nn.Module, draws: ModelDraw) -> Iterator[None]:
+    """While this lasts, every Bayesian module in `model` uses the given weights instead of drawing its own."""
+    modules = bayesian_modules(model)
+    try:
+        for module, draw in zip(modules, draws, strict=True):
+            module.held = draw
+        yield
+    finally:
+        for module in modules:
+            module.held = None

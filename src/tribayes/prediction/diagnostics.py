@@ -1,0 +1,95 @@
+"""What the correlations do, and which layer the uncertainty comes from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from tribayes._errors import refusal
+from tribayes._table import format_table
+from tribayes.inference.likelihood import Likelihood
+from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.holding import random_names
+from tribayes.prediction.predict import predict
+from tribayes.prediction.regression import RegressionPredictive
+
+
+def ablate_correlation(model: nn.Module) -> nn.Module:
+    """A copy of the model with every correlation set to 0 and all else as learned: same means, same variances.
+
+    Example:
+        >>> before, after = (tribayes.predict(m, x) for m in (model, ablate_correlation(model)))
+    """
+    changed = copy.deepcopy(model)
+    gammas = [p for module in bayesian_modules(changed) for p in module.family.correlation_parameters()]
+    if not gammas:
+        remedy = 'only family="tridiagonal" has correlations'
+        raise refusal("model", type(model).__name__, "have correlations to take away", remedy)
+    with torch.no_grad():
+        for gamma in gammas:
+            gamma.zero_()
+    return changed
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """One layer drawn while all others stay at their means."""
+
+    layer: str
+    epistemic: float  # mean over examples: nats for classes, variance for values
+    std: float  # mean over examples and outputs of the standard deviation over networks
+    share: float  # of the sum over layers of `epistemic`
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """How much uncertainty each layer brings alone. Prints as a table.
+
+    The layers do not add up to the whole: a network is not linear in its weights. `everything` is all layers drawn.
+    """
+
+    rows: tuple[LayerRow, ...]
+    everything: LayerRow
+
+    def as_dict(self) -> dict[str, dict[str, float]]:
+        rows = (*self.rows, self.everything)
+        return {row.layer: {k: v for k, v in asdict(row).items() if k != "layer"} for row in rows}
+
+    def __iter__(self) -> Iterator[LayerRow]:
+        return iter(self.rows)
+
+    def __str__(self) -> str:
+        body: list[list[object]] = [[r.layer, r.epistemic, r.std, f"{100 * r.share:.0f} %"] for r in self.rows]
+        body.append([self.everything.layer, self.everything.epistemic, self.everything.std, ""])
+        return format_table(["layer drawn", "epistemic", "std", "share"], body)
+
+
+def layer_report(
+    model: nn.Module, inputs: Any, samples: int = 200, likelihood: Likelihood | None = None, seed: int = 0
+) -> LayerReport:
+    """Draw one layer, keep the others at their means, and see how uncertain the predictions become.
+
+    A layer is all random tensors of one module: its weight and its bias. `inputs` must be readable more than once.
+    """
+    tensors = [name for group in random_names(model) for name in group]
+    layers = list(dict.fromkeys(name.rpartition(".")[0] for name in tensors))
+    measured = {}
+    for layer in layers:
+        members = [name for name in tensors if name.rpartition(".")[0] == layer]
+        measured[layer or "(the module itself)"] = _spread(model, inputs, samples, likelihood, seed, members)
+    total = sum(epistemic for epistemic, _ in measured.values()) or 1.0
+    rows = tuple(LayerRow(layer, epi, std, epi / total) for layer, (epi, std) in measured.items())
+    return LayerReport(rows, LayerRow("all", *_spread(model, inputs, samples, likelihood, seed, None), share=1.0))
+
+
+def _spread(
+    model: nn.Module, inputs: Any, samples: int, likelihood: Likelihood | None, seed: int, where: list[str] | None
+) -> tuple[float, float]:
+    pred = predict(model, inputs, samples, likelihood, seed=seed, progress=False, keep_samples=False, where=where)
+    spread = pred.epistemic.sqrt() if isinstance(pred, RegressionPredictive) else pred.std
+    return float(pred.epistemic.mean()), float(spread.mean())

@@ -1,0 +1,95 @@
+"""What can be predicted from: a tensor, several, or a loader of any length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tribayes._errors import refusal, wrong_type
+
+Batch = tuple[Tensor, ...]  # the positional arguments of the network for some examples
+
+_CHUNK_BYTES = 2**28  # of inputs, gathered before the sampled networks run over them
+
+
+def batches_of(inputs: Any, batch_size: int, device: torch.device) -> Iterator[Batch]:
+    """The inputs in batches on `device`, checked for NaN and infinity.
+
+    A tensor is one argument, a tuple of tensors several. Any other iterable yields batches; where a batch is a
+    tuple or list, as from a labelled data set, its first element holds the inputs.
+    """
+    seen = 0
+    for batch in _split(inputs, batch_size):
+        arguments = tuple(argument.to(device) for argument in batch)
+        _check_finite(arguments, seen)
+        seen += len(arguments[0])
+        yield arguments
+    if seen == 0:
+        raise refusal("inputs", inputs, "hold at least one example", "the tensor or loader is empty")
+
+
+def count_examples(inputs: Any) -> int | None:
+    """How many examples there are, where that can be known without reading them."""
+    if isinstance(inputs, Tensor) and inputs.ndim:
+        return len(inputs)
+    if isinstance(inputs, tuple) and inputs and isinstance(inputs[0], Tensor) and inputs[0].ndim:
+        return len(inputs[0])
+    dataset = getattr(inputs, "dataset", None)
+    return len(dataset) if isinstance(dataset, Sized) else None
+
+
+def chunks_of(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
+    """Batches cut and gathered to at most `size` examples and, but for a single batch, 256 MiB."""
+    chunk: list[Batch] = []
+    examples = held = 0
+    for whole in batches:
+        for batch in zip(*(part.split(size) for part in whole), strict=True):
+            cost = sum(part.numel() * part.element_size() for part in batch)
+            if chunk and (examples + len(batch[0]) > size or held + cost > _CHUNK_BYTES):
+                yield chunk
+                chunk, examples, held = [], 0, 0
+            chunk.append(batch)
+            examples, held = examples + len(batch[0]), held + cost
+    if chunk:
+        yield chunk
+
+
+def _split(inputs: Any, batch_size: int) -> Iterator[Batch]:
+    if isinstance(inputs, Tensor):
+        inputs = (inputs,)
+    if isinstance(inputs, tuple) and inputs and all(isinstance(part, Tensor) for part in inputs):
+        _check_lengths(inputs)
+        if len(inputs[0]):
+            yield from zip(*(part.split(batch_size) for part in inputs), strict=True)
+    elif isinstance(inputs, Iterable) and not isinstance(inputs, str | bytes | dict):
+        yield from map(_inputs_of, inputs)
+    else:
+        remedy = "pass x, (x1, x2) or a DataLoader"
+        raise wrong_type("inputs", inputs, "be a tensor, a tuple of tensors or a loader of batches", remedy)
+
+
+def _inputs_of(batch: Any) -> Batch:
+    first = batch[0] if isinstance(batch, list | tuple) and batch else batch
+    arguments = first if isinstance(first, tuple) else (first,)
+    if not all(isinstance(argument, Tensor) and argument.ndim for argument in arguments):
+        raise wrong_type("inputs", batch, "yield tensors, or (inputs, labels)", "adapt the loader's collate function")
+    return arguments
+
+
+def _check_lengths(parts: tuple[Tensor, ...]) -> None:
+    if any(part.ndim == 0 for part in parts):
+        raise refusal("inputs", parts[0], "have an axis of examples", "pass x.unsqueeze(0) for a single example")
+    lengths = [len(part) for part in parts]
+    if len(set(lengths)) > 1:
+        raise refusal("inputs", lengths, "have as many examples in each tensor", "a tuple holds several arguments")
+
+
+def _check_finite(arguments: Batch, seen: int) -> None:
+    for argument in arguments:
+        if argument.is_floating_point() and not torch.isfinite(argument).all():
+            bad = ~torch.isfinite(argument.reshape(len(argument), -1)).all(1)
+            example = f"example {seen + int(bad.nonzero()[0])}"
+            raise refusal("inputs", example, "be finite, but holds NaN or infinity", "clean the data")

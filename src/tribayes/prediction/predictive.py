@@ -1,0 +1,138 @@
+"""What S sampled networks say about N examples: the part common to classification and regression."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from tribayes._errors import refusal, wrong_type
+from tribayes.prediction.quantiles import tails
+from tribayes.prediction.source import Kept, Reduced, Source, neighbours
+
+DEFAULT_LEVELS = (0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class MonteCarloError:
+    """How far results may be off because only S networks were drawn: one standard error, each (N, C)."""
+
+    mean: Tensor
+    lower: Tensor
+    upper: Tensor
+
+    def as_dict(self) -> dict[str, float]:
+        """The largest of each."""
+        return {name: float(getattr(self, name).max()) for name in ("mean", "lower", "upper")}
+
+    def __str__(self) -> str:
+        worst = self.as_dict()
+        return (
+            f"largest standard error from sampling: mean {worst['mean']:.3g}, "
+            f"interval bounds {worst['lower']:.3g} and {worst['upper']:.3g}"
+        )
+
+
+class Predictive(ABC):
+    """The posterior predictive by sampling. Made by `tribayes.predict`; all tensors live on the CPU."""
+
+    def __init__(self, source: Source, seed: int, sample_indices: Sequence[int]) -> None:
+        self._source = source
+        self.seed = seed
+        self.sample_indices = tuple(sample_indices)
+        self._intervals: dict[float, tuple[Tensor, Tensor]] = {}
+
+    @property
+    def samples(self) -> Tensor:
+        """(S, N, C): what each sampled network said."""
+        return self._source.samples
+
+    @property
+    def mean(self) -> Tensor:
+        """(N, C): the average over the sampled networks."""
+        return self._source.mean
+
+    @property
+    def sample_count(self) -> int:
+        """S, the number of networks drawn."""
+        return self._source.count
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
+        """(lower, upper), each (N, C): the α/2 and 1 − α/2 quantiles of the sampled outputs, 1 − α = level."""
+        probabilities = tails(level)
+        if level not in self._intervals:
+            lower, upper = self._source.quantiles(probabilities)
+            self._intervals[level] = lower, upper
+        return self._intervals[level]
+
+    def monte_carlo_error(self, level: float = 0.95) -> MonteCarloError:
+        """One standard error of the mean, and of both bounds of the interval, from drawing only S networks.
+
+        The mean's is the standard deviation over √S. A quantile's is half the distance between the empirical quantiles
+        one standard error of the distribution function, √(p(1 − p)/S), below and above it: no density is assumed.
+        """
+        spreads = []
+        for tail in tails(level):
+            below, _, above = self._source.quantiles(neighbours(tail, self.sample_count))
+            spreads.append((above - below) / 2)
+        return MonteCarloError(self._source.std / self.sample_count**0.5, *spreads)
+
+    @abstractmethod
+    def summary(self, targets: Tensor, levels: Sequence[float] = DEFAULT_LEVELS) -> Any:
+        """How good the prediction is, given the truth."""
+
+    @staticmethod
+    def merge(parts: Sequence[Predictive], along: str = "samples") -> Predictive:
+        """Put together what several processes predicted.
+
+        Args:
+            parts: predictions with the same seed.
+            along: "samples" where each process drew other networks for the same examples (`samples=range(0, 100)`,
+                `samples=range(100, 200)`); "examples" where each took other examples, in this order.
+        """
+        parts = list(parts)
+        _check_parts(parts, along)
+        return parts[0]._joined_samples(parts) if along == "samples" else parts[0]._joined_examples(parts)
+
+    def _joined_samples(self, parts: Sequence[Predictive]) -> Self:
+        indices = [index for part in parts for index in part.sample_indices]
+        if len(set(indices)) != len(indices):
+            remedy = "give each process its own range of sample numbers"
+            raise refusal("parts", sorted(indices)[:8], "have drawn different samples", remedy)
+        if len({tuple(part.mean.shape) for part in parts}) > 1:
+            shapes = [tuple(part.mean.shape) for part in parts]
+            raise refusal("parts", shapes, "be about the same examples", 'use along="examples" for different ones')
+        order = torch.tensor(indices).argsort()
+        samples = torch.cat([part.samples for part in parts])[order]
+        return self._with(Kept(samples), sorted(indices))
+
+    def _joined_examples(self, parts: Sequence[Predictive]) -> Self:
+        if len({part.sample_indices for part in parts}) > 1:
+            counts = [part.sample_count for part in parts]
+            raise refusal("parts", counts, "have drawn the same samples", 'use along="samples" for different ones')
+        kept = [part._source for part in parts if isinstance(part._source, Kept)]
+        reduced = [part._source for part in parts if isinstance(part._source, Reduced)]
+        if kept and reduced:
+            raise refusal("parts", "mixed", "all have kept their samples, or none", "predict them alike")
+        return self._with(Kept.join(kept) if kept else Reduced.join(reduced), self.sample_indices)
+
+    @abstractmethod
+    def _with(self, source: Source, sample_indices: Sequence[int]) -> Self:
+        """The same kind of prediction from another source."""
+
+
+def _check_parts(parts: list[Predictive], along: str) -> None:
+    if along not in ("samples", "examples"):
+        raise refusal("along", along, 'be "samples" or "examples"', "correct the word")
+    if not parts or not all(isinstance(part, Predictive) for part in parts):
+        raise wrong_type("parts", parts, "be predictions, at least one", "pass what tribayes.predict returned")
+    if len({(type(part), part.seed) for part in parts}) > 1:
+        seeds = [part.seed for part in parts]
+        raise refusal("parts", seeds, "be of one kind and have one seed", "predict every part with the same arguments")

@@ -1,0 +1,66 @@
+"""Empirical quantiles and credible intervals, and the paper's question whether intervals overlap.
+
+A quantile of S numbers is the linear interpolation between order statistics (torch's and NumPy's default): for
+S = 200 and a 95 % interval, between the 5th and 6th smallest, and the 195th and 196th.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tribayes._errors import is_number, refusal, wrong_type
+
+_ENTRIES_AT_ONCE = 2**24  # sorted at once: bounds the working memory
+
+
+def check_level(level: float) -> float:
+    """A credibility level: a number strictly between 0 and 1."""
+    if not is_number(level):
+        raise wrong_type("level", level, "be a number", "pass e.g. 0.95")
+    if not 0 < level < 1:
+        raise refusal("level", level, "lie strictly between 0 and 1", "pass e.g. 0.95 for a 95 % interval")
+    return float(level)
+
+
+def quantiles(samples: Tensor, probabilities: Sequence[float]) -> Tensor:
+    """Quantiles over the first axis: (S, N, C) → (len(probabilities), N, C).
+
+    torch.quantile refuses more than 16 million entries; this sorts a block of examples at a time.
+    """
+    count, examples = samples.shape[0], samples.shape[1]
+    block = max(1, _ENTRIES_AT_ONCE // max(1, count * samples[0, :1].numel()))
+    parts = [_quantiles_of_block(samples[:, i : i + block], probabilities) for i in range(0, examples, block)]
+    return torch.cat(parts, dim=1)
+
+
+def _quantiles_of_block(samples: Tensor, probabilities: Sequence[float]) -> Tensor:
+    ordered = samples.movedim(0, -1).sort(dim=-1).values  # (N, C, S): sorting is fastest along the last axis
+    results = []
+    for probability in probabilities:
+        place = probability * (samples.shape[0] - 1)
+        below = math.floor(place)
+        above = min(below + 1, samples.shape[0] - 1)
+        results.append(torch.lerp(ordered[..., below], ordered[..., above], place - below))
+    return torch.stack(results)
+
+
+def tails(level: float) -> tuple[float, float]:
+    """α/2 and 1 − α/2 for the credibility level 1 − α."""
+    alpha = 1 - check_level(level)
+    return alpha / 2, 1 - alpha / 2
+
+
+def certain(lower: Tensor, upper: Tensor, label: Tensor) -> Tensor:
+    """(N,) bool: whether the interval of the class `label` (N,) overlaps no other class's, of (N, C) each.
+
+    Intervals are closed: two that only touch do overlap, so the prediction is uncertain. An interval lying wholly
+    above the predicted class's does not overlap it either; the paper's sentence is taken as it stands.
+    """
+    chosen = label.unsqueeze(-1)
+    own_lower, own_upper = lower.gather(-1, chosen), upper.gather(-1, chosen)
+    apart = (upper < own_lower) | (lower > own_upper)
+    return apart.scatter(-1, chosen, True).all(-1)

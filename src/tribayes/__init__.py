@@ -9,9 +9,12 @@
     pred = tb.predict(model, x)                                   # 200 sampled networks
     pred.label, pred.interval(0.95), pred.certain(0.95)
 
-Raw parameters → law → draws → network → ELBO → history; a folder imports only from those before it:
-`posterior`, `nn`, `inference`, `prediction`.
+Raw parameters → law → draws → network → ELBO → history, and draws → predictive → intervals → report; a folder imports
+only from those before it: `posterior`, `nn`, `inference`, `prediction`, `plots`, `report`.
 """
+
+from importlib import import_module
+from types import ModuleType
 
 from tribayes import nn
 from tribayes.inference import (
@@ -41,6 +44,15 @@ from tribayes.prediction import (
 )
 
 __version__ = "0.1.0"
+
+_ON_DEMAND = ("plots", "report", "data")  # `tb.plots` imports matplotlib when it is first used
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _ON_DEMAND:
+        return import_module(f"tribayes.{name}")
+    raise AttributeError(f"module 'tribayes' has no attribute {name!r}")
+
 
 __all__ = [
     "ELBO",

@@ -33,6 +33,8 @@ def chosen_names(model: nn.Module, where: str | Sequence[str] | None) -> list[se
     if where is None:
         return None
     patterns = [where] if isinstance(where, str) else list(where)
+    if not patterns:
+        raise refusal("where", where, "name at least one pattern", "leave it out to draw every random tensor")
     names = random_names(model)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for group in names for name in group):
@@ -66,10 +68,11 @@ def sample_model(model: nn.Module, seed: int, sample: int, only: Sequence[set[st
 def holding(model: nn.Module, draws: ModelDraw) -> Iterator[None]:
     """While this lasts, every Bayesian module in `model` uses the given weights instead of drawing its own."""
     modules = bayesian_modules(model)
+    before = [module.held for module in modules]
     try:
         for module, draw in zip(modules, draws, strict=True):
             module.held = draw
         yield
     finally:
-        for module in modules:
-            module.held = None
+        for module, held in zip(modules, before, strict=True):
+            module.held = held

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import kl_divergence
 from torch.func import functional_call
 
 from tribayes._errors import refusal, wrong_type
@@ -87,6 +86,11 @@ class BayesianModule(nn.Module):
         for name in self._names:
             yield name, self.module.get_parameter(name)
 
+    def laws(self) -> dict[str, Law]:
+        """The distribution of each random tensor, flattened row by row to (K,)."""
+        laws = self.family.laws([_flat(mean) for _, mean in self.means()])
+        return dict(zip(self._names, laws, strict=True))
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The network under one fresh draw of every random weight, in training and in evaluation mode alike."""
         weights = self.sample_weights() if self.held is None else self.held
@@ -100,9 +104,10 @@ class BayesianModule(nn.Module):
             generator: a torch.Generator or an integer seed; None uses torch's global generator.
         """
         sample_shape = _sample_shape(n)
+        laws = self.laws()
         draw = {}
-        for index, (name, mean, source) in enumerate(self._means_with_source(generator)):
-            flat = self._law(index, mean).rsample(sample_shape, source)
+        for name, mean, source in self._means_with_source(generator):
+            flat = laws[name].rsample(sample_shape, source)
             draw[name] = flat.reshape(sample_shape + mean.shape).to(mean.dtype)
         return draw
 
@@ -118,12 +123,12 @@ class BayesianModule(nn.Module):
 
     def kl(self) -> Tensor:
         """KL(q ‖ p) in nats, exact, summed over all random tensors: equation (30) with its constant."""
-        priors = cast(Iterable[TensorPrior], self.priors)
-        terms = [
-            kl_divergence(law, prior.distribution(law.mean.dtype))
-            for law, prior in zip(self._laws(), priors, strict=True)
+        means = [_flat(mean) for _, mean in self.means()]
+        priors = [
+            prior.distribution(mean.dtype)
+            for prior, mean in zip(cast(Iterable[TensorPrior], self.priors), means, strict=True)
         ]
-        return torch.stack([term.to(terms[0].device) for term in terms]).sum()
+        return self.family.divergence(means, priors)
 
     @torch.no_grad()
     def posterior(self) -> PosteriorTable:
@@ -135,7 +140,7 @@ class BayesianModule(nn.Module):
                     shape=tuple(mean.shape),
                     K=mean.numel(),
                     tau=float(self.family.relative_scale(index, _flat(mean))),
-                    rho=float(self.family.correlation(index)),
+                    rho=float(self.family.correlation_of(index)),
                 )
                 for index, (name, mean) in enumerate(self.means())
             )
@@ -171,13 +176,6 @@ class BayesianModule(nn.Module):
             if mean.device not in sources:
                 sources[mean.device] = generator_of(generator, mean.device)
             yield name, mean, sources[mean.device]
-
-    def _laws(self) -> Iterator[Law]:
-        for index, (_, mean) in enumerate(self.means()):
-            yield self._law(index, mean)
-
-    def _law(self, index: int, mean: Tensor) -> Law:
-        return self.family.law(index, _flat(mean))
 
     def _check_weights(self, weights: Draw) -> None:
         if not isinstance(weights, Mapping):

@@ -31,19 +31,25 @@ def rho_of(coefficient: Tensor) -> Tensor:
     return coefficient / (1 + coefficient.square())
 
 
-def mixing(coefficient: Tensor) -> tuple[Tensor, Tensor]:
-    """The weights (α, β) of ε_i = α x_i + β x_{i−1}: α² + β² = 1 and α β = ρ."""
-    current = torch.rsqrt(1 + coefficient.square())
+def mixing(coefficient: Tensor, tau: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
+    """The weights (τα, τβ) of τ ε_i = τα x_i + τβ x_{i−1}: α² + β² = 1 and αβ = ρ."""
+    current = tau * torch.rsqrt(1 + coefficient.square())
     return current, coefficient * current
 
 
 def correlate(normals: Tensor, current: Tensor, previous: Tensor) -> Tensor:
     """Neighbours mixed: A x_i + B x_{i−1}, (..., K + 1) → (..., K). With `mixing`'s weights, ε ~ N(0, T(ρ))."""
-    scaled = normals[..., 1:] * current.unsqueeze(-1)
-    return torch.addcmul(scaled, normals[..., :-1], previous.unsqueeze(-1))
+    x_before, x = neighbours(normals)
+    return torch.addcmul(x * current.unsqueeze(-1), x_before, previous.unsqueeze(-1))
 
 
-def log_determinant(coefficient: Tensor, size: int) -> Tensor:
+def neighbours(normals: Tensor) -> tuple[Tensor, Tensor]:
+    """x_{i−1} and x_i for i = 1 … K, as views of x_0 … x_K."""
+    size = normals.shape[-1] - 1
+    return normals.narrow(-1, 0, size), normals.narrow(-1, 1, size)
+
+
+def log_determinant(coefficient: Tensor, size: int | Tensor) -> Tensor:
     """ln det T for K = size: −K ln(1 + t²) + ln(1 + t² + … + t^{2K}), the sum in closed form."""
     square = coefficient.square()
     geometric = torch.log1p(-square.pow(size + 1)) - torch.log1p(-square)

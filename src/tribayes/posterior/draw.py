@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tribayes.posterior.correlation import correlate
+from tribayes.posterior.correlation import correlate, neighbours
 
 
 def draw(loc: Tensor, current: Tensor, previous: Tensor, normals: Tensor) -> Tensor:
@@ -42,16 +42,16 @@ class _Draw(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         loc, current, previous, normals = ctx.saved_tensors
+        x_before, x = neighbours(normals)
         weighted = grad * loc.abs()
-        grad_current = (weighted * normals[..., 1:]).sum(-1)
-        grad_previous = (weighted * normals[..., :-1]).sum(-1)
         grad_loc = torch.addcmul(grad, correlate(normals, current, previous) * loc.sign(), grad)
-        return (
-            grad_loc.sum_to_size(loc.shape),
-            grad_current.sum_to_size(current.shape),
-            grad_previous.sum_to_size(previous.shape),
-            None,
-        )
+        grad_current, grad_previous = (weighted * x).sum(-1), (weighted * x_before).sum(-1)
+        return _like(grad_loc, loc), _like(grad_current, current), _like(grad_previous, previous), None
+
+
+def _like(gradient: Tensor, value: Tensor) -> Tensor:
+    """Summed over the axes along which `value` was broadcast."""
+    return gradient if gradient.shape == value.shape else gradient.sum_to_size(value.shape)
 
 
 # torch inspects this signature anew in every call, a tenth of the cost of a small draw; this is its cache

@@ -12,9 +12,11 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import Normal, kl_divergence
 
 from tribayes._errors import refusal, wrong_type
-from tribayes.posterior import parametrisation
+from tribayes.posterior import correlation, parametrisation
+from tribayes.posterior.divergence import multiplicative_sums
 from tribayes.posterior.factorised import FactorisedNormal
 from tribayes.posterior.guards import Rule, guard_delta_, guard_gamma_
 from tribayes.posterior.tridiagonal import TridiagonalNormal
@@ -34,8 +36,13 @@ class Family(nn.Module, ABC):
     def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None: ...
 
     @abstractmethod
-    def law(self, index: int, mean: Tensor) -> Law:
-        """The distribution of tensor number `index`, whose flat means are `mean` (K,)."""
+    def laws(self, means: Sequence[Tensor]) -> list[Law]:
+        """The distributions of all tensors, whose flat means (K,) are given: scalars are computed for all at once."""
+
+    def divergence(self, means: Sequence[Tensor], priors: Sequence[Normal]) -> Tensor:
+        """KL(q ‖ p) summed over all tensors."""
+        terms = [kl_divergence(law, prior) for law, prior in zip(self.laws(means), priors, strict=True)]
+        return torch.stack([term.to(terms[0].device) for term in terms]).sum()
 
     @abstractmethod
     def relative_scale(self, index: int, mean: Tensor) -> Tensor:
@@ -46,7 +53,7 @@ class Family(nn.Module, ABC):
         """What is learned about scales."""
 
     @abstractmethod
-    def correlation(self, index: int) -> Tensor:
+    def correlation_of(self, index: int) -> Tensor:
         """ρ of tensor number `index`."""
 
     def correlation_parameters(self) -> list[nn.Parameter]:
@@ -63,19 +70,43 @@ class Diagonal(Family):
 
     multiplicative = True
     correlated = False
+    sizes: Tensor  # K of each tensor
 
     def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
         nn.Module.__init__(self)
         del rho
         self.delta = nn.Parameter(_raw(parametrisation.delta_of, tau, means[0]))
+        sizes = torch.tensor([mean.numel() for mean in means], device=means[0].device)
+        self.register_buffer("sizes", sizes, persistent=False)
 
-    def law(self, index: int, mean: Tensor) -> Law:
-        return FactorisedNormal(mean, self._tau(index, mean) * mean.abs(), validate_args=False)
+    def laws(self, means: Sequence[Tensor]) -> list[Law]:
+        taus = parametrisation.tau_of(_single(self.delta)).unbind()
+        return [
+            FactorisedNormal(mean, tau.to(mean) * mean.abs(), validate_args=False)
+            for mean, tau in zip(means, taus, strict=True)
+        ]
+
+    def divergence(self, means: Sequence[Tensor], priors: Sequence[Normal]) -> Tensor:
+        """Equation (30) for all tensors at once: two sums a tensor, and what depends on τ and ρ as vectors.
+
+        The same number as the registered divergences give one by one, for a third of the operations.
+        """
+        sums = [multiplicative_sums(mean, prior) for mean, prior in zip(means, priors, strict=True)]
+        fixed, relative = torch.stack([pair.to(self.delta.device) for pair in sums]).unbind(-1)  # (T,) each
+        tau, sizes = parametrisation.tau_of(_single(self.delta)).to(fixed), self.sizes.to(fixed)
+        return (
+            0.5 * (fixed + tau.square() * relative - sizes * (1 + 2 * tau.log()) - self._log_determinant(sizes)).sum()
+        )
+
+    def _log_determinant(self, sizes: Tensor) -> Tensor:
+        """ln det T of each tensor: independent noise has none."""
+        return torch.zeros_like(sizes)
 
     def relative_scale(self, index: int, mean: Tensor) -> Tensor:
-        return self._tau(index, mean)
+        del mean
+        return parametrisation.tau_of(self.delta[index])
 
-    def correlation(self, index: int) -> Tensor:
+    def correlation_of(self, index: int) -> Tensor:
         return torch.zeros_like(self.delta[index])
 
     def scale_parameters(self) -> list[nn.Parameter]:
@@ -84,9 +115,6 @@ class Diagonal(Family):
     def stabilise_(self, rule: Rule, generator: torch.Generator | None = None) -> None:
         del generator
         guard_delta_(self.delta, rule)
-
-    def _tau(self, index: int, mean: Tensor) -> Tensor:
-        return parametrisation.tau_of(self.delta[index].to(mean.dtype))
 
 
 class Tridiagonal(Diagonal):
@@ -98,11 +126,20 @@ class Tridiagonal(Diagonal):
         super().__init__(means, tau, rho)
         self.gamma = nn.Parameter(_raw(parametrisation.gamma_of, rho, means[0]))
 
-    def law(self, index: int, mean: Tensor) -> Law:
-        delta, gamma = self.delta[index].to(mean.dtype), self.gamma[index].to(mean.dtype)
-        return TridiagonalNormal.from_raw(mean, delta, gamma)
+    def laws(self, means: Sequence[Tensor]) -> list[Law]:
+        tau = parametrisation.tau_of(_single(self.delta))
+        coefficient = parametrisation.coefficient_of(_single(self.gamma))
+        columns = (tau, coefficient, *correlation.mixing(coefficient, tau))
+        return [
+            TridiagonalNormal.from_scalars(mean, *(scalar.to(mean) for scalar in scalars))
+            for mean, *scalars in zip(means, *(column.unbind() for column in columns), strict=True)
+        ]
 
-    def correlation(self, index: int) -> Tensor:
+    def _log_determinant(self, sizes: Tensor) -> Tensor:
+        coefficient = parametrisation.coefficient_of(_single(self.gamma)).to(sizes)
+        return correlation.log_determinant(coefficient, sizes)
+
+    def correlation_of(self, index: int) -> Tensor:
         return parametrisation.rho_of(self.gamma[index])
 
     def correlation_parameters(self) -> list[nn.Parameter]:
@@ -127,13 +164,15 @@ class MeanField(Family):
         del rho
         self.raw_scale = nn.ParameterList(_initial_scale(mean, factor) for mean, factor in zip(means, tau, strict=True))
 
-    def law(self, index: int, mean: Tensor) -> Law:
-        return FactorisedNormal(mean, self._scale(index, mean), validate_args=False)
+    def laws(self, means: Sequence[Tensor]) -> list[Law]:
+        return [
+            FactorisedNormal(mean, self._scale(index, mean), validate_args=False) for index, mean in enumerate(means)
+        ]
 
     def relative_scale(self, index: int, mean: Tensor) -> Tensor:
         return self._scale(index, mean).norm() / mean.norm()
 
-    def correlation(self, index: int) -> Tensor:
+    def correlation_of(self, index: int) -> Tensor:
         return torch.zeros((), device=self.raw_scale[index].device)
 
     def scale_parameters(self) -> list[nn.Parameter]:
@@ -171,6 +210,11 @@ def _raw(inverse: Callable[[Tensor], Tensor], values: Sequence[float], like: Ten
     dtype = torch.promote_types(like.dtype, torch.float32)
     raw = inverse(torch.tensor(values, dtype=torch.float64))
     return raw.to(dtype=dtype, device=like.device)
+
+
+def _single(raw: Tensor) -> Tensor:
+    """At least float32: the law's arithmetic is not done in half precision."""
+    return raw.to(torch.promote_types(raw.dtype, torch.float32))
 
 
 def _initial_scale(mean: Tensor, tau: float) -> nn.Parameter:

@@ -71,20 +71,31 @@ class TridiagonalNormal(Distribution):
         tau, rho = _like(loc, "tau", tau), _like(loc, "rho", rho)
         if validate:
             _check_values(loc, tau, rho)
-        self._set(loc, tau, correlation.coefficient_of(rho), rho)
+        coefficient = correlation.coefficient_of(rho)
+        self._set(loc, tau, coefficient, correlation.mixing(coefficient, tau), rho)
 
     @classmethod
     def from_raw(cls, loc: Tensor, delta: Tensor, gamma: Tensor) -> TridiagonalNormal:
         """The law of the unconstrained pair (δ, γ), at full precision also near |ρ| = ½. Nothing is checked."""
+        tau, coefficient = parametrisation.tau_of(delta), parametrisation.coefficient_of(gamma)
+        return cls.from_scalars(loc, tau, coefficient, *correlation.mixing(coefficient, tau))
+
+    @classmethod
+    def from_scalars(
+        cls, loc: Tensor, tau: Tensor, coefficient: Tensor, current: Tensor, previous: Tensor
+    ) -> TridiagonalNormal:
+        """The law from numbers computed already, for many tensors at once: τ, t, and the draw's weights τα and τβ."""
         law = cls.__new__(cls)
-        law._set(loc, parametrisation.tau_of(delta), parametrisation.coefficient_of(gamma))
+        law._set(loc, tau, coefficient, (current, previous))
         return law
 
-    def _set(self, loc: Tensor, tau: Tensor, coefficient: Tensor, rho: Tensor | None = None) -> None:
+    def _set(
+        self, loc: Tensor, tau: Tensor, coefficient: Tensor, mixing: tuple[Tensor, Tensor], rho: Tensor | None = None
+    ) -> None:
         batch = torch.broadcast_shapes(loc.shape[:-1], tau.shape, coefficient.shape)
         self.loc = loc if loc.shape[:-1] == batch else loc.expand(batch + loc.shape[-1:])
         # these keep their own shapes: a gradient for each is reduced once, in the draw
-        self._tau, self._coefficient = tau, coefficient
+        self._tau, self._coefficient, self._mixing = tau, coefficient, mixing
         self._rho = rho  # as given; otherwise it follows from the coefficient
         super().__init__(batch, loc.shape[-1:], validate_args=False)
 
@@ -156,7 +167,7 @@ class TridiagonalNormal(Distribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> TridiagonalNormal:
         law = self._get_checked_instance(TridiagonalNormal, _instance)
         batch = torch.Size(batch_shape)
-        law._set(self.loc.expand(batch + self.event_shape), self._tau, self._coefficient, self._rho)
+        law._set(self.loc.expand(batch + self.event_shape), self._tau, self._coefficient, self._mixing, self._rho)
         return law
 
     def rsample(self, sample_shape: Any = (), generator: Randomness = None) -> Tensor:
@@ -167,8 +178,7 @@ class TridiagonalNormal(Distribution):
         shape = torch.Size(sample_shape) + self.batch_shape + torch.Size([self.size + 1])
         source = generator_of(generator, self.loc.device)
         normals = standard_normals(shape, self.loc, source)
-        current, previous = correlation.mixing(self._coefficient)
-        return draw(self.loc, self._tau * current, self._tau * previous, normals)
+        return draw(self.loc, *self._mixing, normals)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """ln q(w), of shape sample + batch."""

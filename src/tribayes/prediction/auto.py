@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tribayes._errors import refusal
 from tribayes.prediction.quantiles import certain, check_level, quantiles, tails
+from tribayes.prediction.source import average
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class AutoSamples:
         return float(((label != new_label) | (sure != new_sure)).double().mean())
 
     def _decisions(self, samples: Tensor) -> tuple[Tensor, Tensor]:
-        label = samples.mean(0).argmax(-1)
+        label = average(samples).argmax(-1)
         lower, upper = quantiles(samples, tails(self.level))
         return label, certain(lower, upper, label)
 

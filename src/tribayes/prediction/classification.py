@@ -7,7 +7,8 @@ from typing import ClassVar, Self
 
 from torch import Tensor
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import refusal
+from tribayes.prediction.metrics import class_indices
 from tribayes.prediction.predictive import DEFAULT_LEVELS, Predictive
 from tribayes.prediction.quantiles import certain
 from tribayes.prediction.source import Source, entropy
@@ -88,22 +89,7 @@ class ClassPredictive(Predictive):
 
     def checked_targets(self, targets: Tensor) -> Tensor:
         """The true classes on the CPU; an error unless there is one in [0, C) for each example."""
-        count, classes = self.mean.shape
-        if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dtype.is_complex:
-            raise wrong_type("targets", targets, "be a tensor of class indices", "convert it with torch.tensor(y)")
-        if tuple(targets.shape) != (count,):
-            raise refusal(
-                "targets", targets, f"have the shape ({count},), one an example", "check the order of the data"
-            )
-        targets = targets.cpu().long()
-        outside = (targets < 0) | (targets >= classes)
-        if outside.any():
-            index = int(outside.nonzero()[0])
-            value = int(targets[index])
-            raise refusal(
-                "targets", f"{value} at {index}", f"lie in [0, {classes})", f"the network has {classes} classes"
-            )
-        return targets
+        return class_indices(self.mean, targets)
 
     def _with(self, source: Source, sample_indices: Sequence[int]) -> Self:
         return type(self)(source, self.seed, sample_indices)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from glob import escape
 from typing import Any
 
 import torch
@@ -80,7 +81,7 @@ def layer_report(
     layers = list(dict.fromkeys(name.rpartition(".")[0] for name in tensors))
     measured = {}
     for layer in layers:
-        members = [name for name in tensors if name.rpartition(".")[0] == layer]
+        members = [escape(name) for name in tensors if name.rpartition(".")[0] == layer]
         measured[layer or "(the module itself)"] = _spread(model, inputs, samples, likelihood, seed, members)
     total = sum(epistemic for epistemic, _ in measured.values()) or 1.0
     rows = tuple(LayerRow(layer, epi, std, epi / total) for layer, (epi, std) in measured.items())

@@ -26,7 +26,8 @@ def batches_of(inputs: Any, batch_size: int, device: torch.device) -> Iterator[B
         arguments = tuple(argument.to(device) for argument in batch)
         _check_finite(arguments, seen)
         seen += len(arguments[0])
-        yield arguments
+        if len(arguments[0]):
+            yield arguments
     if seen == 0:
         raise refusal("inputs", inputs, "hold at least one example", "the tensor or loader is empty")
 
@@ -73,9 +74,10 @@ def _split(inputs: Any, batch_size: int) -> Iterator[Batch]:
 
 def _inputs_of(batch: Any) -> Batch:
     first = batch[0] if isinstance(batch, list | tuple) and batch else batch
-    arguments = first if isinstance(first, tuple) else (first,)
-    if not all(isinstance(argument, Tensor) and argument.ndim for argument in arguments):
+    arguments = tuple(first) if isinstance(first, list | tuple) else (first,)  # torch collates tuples to lists
+    if not arguments or not all(isinstance(argument, Tensor) and argument.ndim for argument in arguments):
         raise wrong_type("inputs", batch, "yield tensors, or (inputs, labels)", "adapt the loader's collate function")
+    _check_lengths(arguments)
     return arguments
 
 

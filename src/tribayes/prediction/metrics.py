@@ -1,7 +1,7 @@
 """Numbers that judge predictions and their uncertainties.
 
-torchmetrics where it has them (calibration error, AUROC); written here is what it lacks: the Brier score, the
-risk-coverage curve with its area, accuracy at a coverage, and the data of a reliability diagram.
+torchmetrics where it has them (AUROC); written here is what it lacks or does otherwise: the Brier score, the
+risk-coverage curve with its area, accuracy at a coverage, the data of a reliability diagram and the calibration error.
 """
 
 from __future__ import annotations
@@ -17,25 +17,43 @@ from tribayes._errors import refusal, wrong_type
 BINS = 15  # of the confidence, for calibration: the usual number (Guo et al. 2017)
 
 
+def class_indices(probabilities: Tensor, targets: Tensor) -> Tensor:
+    """The true classes beside the probabilities (N, C); an error unless there is one in [0, C) for each row."""
+    count, classes = probabilities.shape
+    if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dtype.is_complex:
+        raise wrong_type("targets", targets, "be a tensor of class indices", "convert it with torch.tensor(y)")
+    if tuple(targets.shape) != (count,):
+        raise refusal("targets", targets, f"have the shape ({count},), one an example", "check the order of the data")
+    targets = targets.to(probabilities.device).long()
+    outside = (targets < 0) | (targets >= classes)
+    if outside.any():
+        index = int(outside.nonzero()[0])
+        place = f"{int(targets[index])} at {index}"
+        raise refusal("targets", place, f"lie in [0, {classes})", f"the network has {classes} classes")
+    return targets
+
+
 def negative_log_likelihood(probabilities: Tensor, targets: Tensor) -> float:
     """Mean −ln p(true class), in nats."""
-    chosen = probabilities.double().gather(-1, targets.unsqueeze(-1))
+    chosen = probabilities.double().gather(-1, class_indices(probabilities, targets).unsqueeze(-1))
     smallest = torch.finfo(probabilities.dtype).tiny  # a probability that underflowed is not infinitely surprising
     return float(-chosen.clamp(min=smallest).log().mean())
 
 
 def brier_score(probabilities: Tensor, targets: Tensor) -> float:
     """Mean squared distance of the probabilities from the one-hot truth, summed over classes: 0 is best, 2 worst."""
-    truth = F.one_hot(targets, probabilities.shape[-1])
+    truth = F.one_hot(class_indices(probabilities, targets), probabilities.shape[-1])
     return float((probabilities.double() - truth).square().sum(-1).mean())
 
 
 def calibration_error(probabilities: Tensor, targets: Tensor, bins: int = BINS) -> float:
-    """Expected calibration error: mean distance of confidence and accuracy over equal-width bins."""
-    from torchmetrics.functional.classification import multiclass_calibration_error
+    """Expected calibration error: mean distance of confidence and accuracy over the bins of `reliability`.
 
-    classes = probabilities.shape[-1]
-    return float(multiclass_calibration_error(probabilities, targets, num_classes=classes, n_bins=bins, norm="l1"))
+    torchmetrics has it too, but gives a confidence of exactly 1 a bin of its own: number and diagram would differ.
+    """
+    diagram = reliability(probabilities, targets, bins)
+    gaps = (diagram.accuracy - diagram.confidence).abs().nan_to_num()  # an empty bin has no gap
+    return float((gaps * diagram.count).sum() / diagram.count.sum())
 
 
 def auroc(score: Tensor, positive: Tensor) -> float:
@@ -107,6 +125,8 @@ class Reliability:
 
 def reliability(probabilities: Tensor, targets: Tensor, bins: int = BINS) -> Reliability:
     """Confidence against accuracy in equal-width bins of the confidence; a bin includes its upper edge."""
+    _check_bins(bins)
+    targets = class_indices(probabilities, targets)
     confidence, label = probabilities.double().max(-1)
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)
     place = torch.bucketize(confidence, edges[1:-1])
@@ -116,6 +136,11 @@ def reliability(probabilities: Tensor, targets: Tensor, bins: int = BINS) -> Rel
     sums[1].index_add_(0, place, (label == targets).double())
     mean_confidence, accuracy = sums / count
     return Reliability(edges, mean_confidence, accuracy, count)
+
+
+def _check_bins(bins: int) -> None:
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+        raise refusal("bins", bins, "be a whole number, at least 1", "15 is usual")
 
 
 def _paired(name: str, score: Tensor, flags: Tensor) -> tuple[Tensor, Tensor]:

@@ -133,8 +133,8 @@ class _Job:
         first = next(batches)
         if size is None:
             with holding(self.model, [{} for _ in bayesian_modules(self.model)]):
-                example = self.respond(tuple(part[:1] for part in first))
-            size = max(1, _CHUNK_BYTES // (count * example.numel() * example.element_size()))
+                answers = self.respond(first)  # not one example alone: some networks refuse that
+            size = max(1, _CHUNK_BYTES // (count * answers[0].numel() * answers.element_size()))
         return chunks_of(chain([first], batches), size)
 
     def run(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Tensor:
@@ -150,7 +150,7 @@ class _Job:
         outputs = self.model(*batch)
         if not isinstance(outputs, Tensor):
             raise wrong_type("model", type(outputs).__name__, "return a tensor", "wrap it to return the logits alone")
-        if len(outputs) != len(batch[0]):
+        if outputs.shape[:1] != batch[0].shape[:1]:
             expected = f"return one row for each of its {len(batch[0])} inputs"
             raise refusal("model", tuple(outputs.shape), expected, "check its forward method")
         return self.likelihood.response(outputs.float() if outputs.dtype.itemsize < 4 else outputs)
@@ -162,13 +162,13 @@ def _plan_of(samples: Samples) -> tuple[AutoSamples | None, range]:
         samples = AutoSamples()
     if isinstance(samples, AutoSamples):
         return samples, range(samples.first)
-    if isinstance(samples, int) and not isinstance(samples, bool):
-        samples = range(samples)
-    if not isinstance(samples, range):
+    indices = range(samples) if isinstance(samples, int) and not isinstance(samples, bool) else samples
+    if not isinstance(indices, range):
         raise wrong_type("samples", samples, 'be a number, a range or "auto"', "pass e.g. samples=200")
-    if len(samples) < 1 or samples[0] < 0 or samples.step != 1:
-        raise refusal("samples", samples, "name at least one sample", "pass e.g. samples=200, or range(0, 100)")
-    return None, samples
+    if len(indices) < 1 or indices[0] < 0 or indices.step != 1:
+        requirement = "name at least one sample, counting from 0 up without gaps"
+        raise refusal("samples", samples, requirement, "pass e.g. samples=200, or range(0, 100)")
+    return None, indices
 
 
 def _assemble(
@@ -177,7 +177,7 @@ def _assemble(
     reduced = [part for part in parts if isinstance(part, Reduced)]
     source = Reduced.join(reduced) if reduced else Kept.join([part for part in parts if isinstance(part, Kept)])
     if isinstance(likelihood, Gaussian):
-        return RegressionPredictive(source, seed, indices, float(likelihood.noise))
+        return RegressionPredictive(source, seed, indices, float(likelihood.noise.detach()))
     return ClassPredictive(source, seed, indices)
 
 

@@ -52,6 +52,11 @@ class Predictive(ABC):
         return self._source.samples
 
     @property
+    def keeps_samples(self) -> bool:
+        """Whether every sample is held, or only what was asked for (`keep_samples=False`)."""
+        return isinstance(self._source, Kept)
+
+    @property
     def mean(self) -> Tensor:
         """(N, C): the average over the sampled networks."""
         return self._source.mean
@@ -78,6 +83,7 @@ class Predictive(ABC):
         The mean's is the standard deviation over √S. A quantile's is half the distance between the empirical quantiles
         one standard error of the distribution function, √(p(1 − p)/S), below and above it: no density is assumed.
         """
+        self.interval(level)  # refuses, by its own name, a level that was not prepared
         spreads = []
         for tail in tails(level):
             below, _, above = self._source.quantiles(neighbours(tail, self.sample_count))
@@ -121,7 +127,17 @@ class Predictive(ABC):
         reduced = [part._source for part in parts if isinstance(part._source, Reduced)]
         if kept and reduced:
             raise refusal("parts", "mixed", "all have kept their samples, or none", "predict them alike")
+        widths = [part.mean.shape[1] for part in parts]
+        if len(set(widths)) > 1:
+            raise refusal("parts", widths, "have as many outputs each", "predict every part with the same model")
+        if len({frozenset(source.table) for source in reduced}) > 1:
+            raise refusal("parts", "different levels", "have prepared the same levels", "predict them alike")
         return self._with(Kept.join(kept) if kept else Reduced.join(reduced), self.sample_indices)
+
+    @property
+    def _kind(self) -> tuple[object, ...]:
+        """What parts of one prediction have in common."""
+        return type(self).__name__, self.seed
 
     @abstractmethod
     def _with(self, source: Source, sample_indices: Sequence[int]) -> Self:
@@ -133,6 +149,7 @@ def _check_parts(parts: list[Predictive], along: str) -> None:
         raise refusal("along", along, 'be "samples" or "examples"', "correct the word")
     if not parts or not all(isinstance(part, Predictive) for part in parts):
         raise wrong_type("parts", parts, "be predictions, at least one", "pass what tribayes.predict returned")
-    if len({(type(part), part.seed) for part in parts}) > 1:
-        seeds = [part.seed for part in parts]
-        raise refusal("parts", seeds, "be of one kind and have one seed", "predict every part with the same arguments")
+    kinds = list(dict.fromkeys(part._kind for part in parts))
+    if len(kinds) > 1:
+        remedy = "predict every part with the same arguments"
+        raise refusal("parts", kinds, "be of one kind, with one seed and one noise", remedy)

@@ -89,6 +89,10 @@ class RegressionPredictive(Predictive):
             low, high = torch.where(below, middle, low), torch.where(below, high, middle)
         return ((low + high) / 2).to(self.mean.dtype)
 
+    @property
+    def _kind(self) -> tuple[object, ...]:
+        return (*super()._kind, self.noise)
+
     def _with(self, source: Source, sample_indices: Sequence[int]) -> Self:
         return type(self)(source, self.seed, sample_indices, self.noise)
 

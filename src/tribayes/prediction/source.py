@@ -88,7 +88,7 @@ class Reduced(Source):
         if missing:
             raise refusal(
                 "level",
-                1 - 2 * min(missing[0], 1 - missing[0]),
+                round(1 - 2 * min(missing[0], 1 - missing[0]), 12),
                 "be among the levels computed while predicting with keep_samples=False",
                 "predict again with levels=(...) naming it, or with keep_samples=True",
             )
@@ -104,7 +104,15 @@ def neighbours(probability: float, count: int) -> tuple[float, float, float]:
 def moments(samples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, standard deviation and mean entropy over the first axis."""
     std = samples.std(0) if len(samples) > 1 else torch.zeros_like(samples[0])
-    return samples.mean(0), std, entropy(samples).mean(0)
+    return average(samples), std, entropy(samples).mean(0)
+
+
+def average(samples: Tensor) -> Tensor:
+    """Mean over the first axis, summed in float64: torch adds columns in an order that depends on their place.
+
+    In float32 that would decide between equal classes, differently for each size of chunk.
+    """
+    return samples.mean(0, dtype=torch.float64).to(samples.dtype)
 
 
 def entropy(probabilities: Tensor) -> Tensor:

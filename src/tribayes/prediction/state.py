@@ -20,20 +20,25 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     BatchNorm uses its running statistics and dropout is off; the only randomness is that of the weights. Buffers
     that a network updates while it runs are put back, and so is torch's global random state.
     """
-    modes = [(module, module.training) for module in model.modules()]
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     devices = sorted(
         {p.device.index for p in model.parameters() if p.device.type == "cuda" and p.device.index is not None}
     )
     with _alone(model), torch.random.fork_rng(devices=devices), torch.no_grad():
+        modes = [(module, module.training) for module in model.modules()]  # read only once the model is ours
+        places = [(module, dict(module._buffers)) for module in model.modules()]
+        values = [(buffer, buffer.clone()) for buffer in model.buffers()]
         try:
             model.eval()
             yield
         finally:
             for module, training in modes:
                 module.training = training
-            for buffer, before in buffers:
-                buffer.copy_(before)
+            for module, buffers in places:  # a network may assign a new tensor instead of changing the old one
+                module._buffers.clear()
+                module._buffers.update(buffers)
+            for buffer, before in values:
+                if not torch.equal(buffer, before):  # writing to others would spoil a caller's pending backward
+                    buffer.copy_(before)
 
 
 @contextmanager

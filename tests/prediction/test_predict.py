@@ -1,0 +1,116 @@
+"""What `predict` returns is what a loop over drawn networks says, for every kind of network and of output."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tribayes as tb
+from tests.networks import any_network, bayesian, inputs_of
+from tests.prediction.models import CLASSES, FEATURES, classifier, inputs, predict, regressor, seeded
+from tribayes.nn.holding import holding, sample_model
+
+
+def by_loop(model: nn.Module, x: Tensor, count: int, seed: int = 0) -> Tensor:
+    """(S, N, C): the outputs of the sampled networks, one after the other."""
+    rows = []
+    for sample in range(count):
+        with holding(model, sample_model(model, seed, sample)), torch.no_grad():
+            rows.append(model(x))
+    return torch.stack(rows)
+
+
+@any_network
+def test_samples_are_those_of_a_loop(name: str) -> None:
+    model, x = bayesian(name), inputs_of(name)
+    torch.testing.assert_close(
+        predict(model, x, 4, seed=3).samples, by_loop(model, x, 4, seed=3).softmax(-1), rtol=1e-12, atol=1e-14
+    )
+
+
+def test_regression_takes_the_outputs_as_they_are() -> None:
+    model = regressor(outputs=2)
+    pred = predict(model, inputs(), 4, likelihood=tb.Gaussian())
+    torch.testing.assert_close(pred.samples, by_loop(model, inputs(), 4), rtol=1e-12, atol=1e-14)
+    assert isinstance(pred, tb.RegressionPredictive)
+
+
+class Column(nn.Module):
+    """One logit an example, as (N, 1) or as (N,)."""
+
+    def __init__(self, flat: bool) -> None:
+        super().__init__()
+        self.layer = nn.Linear(FEATURES, 1)
+        self.flat = flat
+
+    def forward(self, x: Tensor) -> Tensor:
+        logit = self.layer(x)
+        return logit.squeeze(-1) if self.flat else logit
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_a_bernoulli_has_the_classes_no_and_yes(flat: bool) -> None:
+    model = tb.to_bayesian(seeded(lambda: Column(flat)), tau=0.5)
+    pred = predict(model, inputs(), 6, tb.Bernoulli())
+    yes = by_loop(model, inputs(), 6).reshape(6, 15).sigmoid()
+    torch.testing.assert_close(pred.samples, torch.stack([1 - yes, yes], dim=-1), rtol=1e-12, atol=1e-14)
+    assert torch.equal(pred.label, (pred.mean[:, 1] > 0.5).long())
+    assert isinstance(pred, tb.ClassPredictive)
+
+
+def test_a_row_of_values_is_one_output() -> None:
+    model = tb.to_bayesian(seeded(lambda: Column(flat=True)))
+    assert predict(model, inputs(), 2, likelihood=tb.Gaussian()).mean.shape == (15, 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_outputs_become_probabilities_in_float32(dtype: torch.dtype) -> None:
+    model = classifier().to(dtype)
+    pred = predict(model, inputs().to(dtype), 5)
+    logits = by_loop(model, inputs().to(dtype), 5)
+    assert logits.dtype == dtype
+    assert pred.samples.dtype == pred.mean.dtype == torch.float32
+    torch.testing.assert_close(pred.samples, logits.float().softmax(-1))
+
+
+class Sum(nn.Module):
+    """A network of two arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, one: Tensor, other: Tensor) -> Tensor:
+        return self.layer(one + 2 * other)
+
+
+def test_several_arguments() -> None:
+    one, other = inputs(15), inputs(15, seed=9)
+    model = tb.to_bayesian(seeded(Sum), tau=0.5)
+    plain = tb.to_bayesian(seeded(lambda: nn.Linear(FEATURES, CLASSES)), tau=0.5)
+    expected = predict(plain, one + 2 * other, 5).samples
+    pairs = [((a, b), 0) for a, b in zip(one, other, strict=True)]
+    for argument in ((one, other), torch.utils.data.DataLoader(pairs, batch_size=4)):
+        torch.testing.assert_close(predict(model, argument, 5, batch_size=4).samples, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_model_on_float32_gives_float32() -> None:
+    assert predict(classifier().float(), inputs().float(), 2).mean.dtype == torch.float32
+
+
+def test_the_default_is_200_sampled_networks() -> None:
+    assert predict(classifier(), inputs(1)).sample_count == 200
+
+
+def test_it_prints_what_it_is() -> None:
+    assert repr(predict(classifier(), inputs(), 2)) == "ClassPredictive(15 examples, 3 classes, 2 sampled networks)"
+    regression = predict(regressor(), inputs(), 2, likelihood=tb.Gaussian())
+    assert repr(regression) == "RegressionPredictive(15 examples, 1 outputs, 2 sampled networks)"
+
+
+def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    tb.predict(classifier(), inputs(), 2, progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "predicting" in captured.err
+    tb.predict(classifier(), inputs(), 2, progress=False)
+    assert capsys.readouterr().err == ""

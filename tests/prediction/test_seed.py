@@ -1,0 +1,82 @@
+"""The same seed gives the same answer, however the examples are cut into batches and chunks."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+import tribayes as tb
+from tests.prediction.models import classifier, inputs, predict
+
+COUNT, SAMPLES = 15, 30
+LABELS = torch.zeros(COUNT, dtype=torch.long)
+
+
+def same_answer(one: tb.ClassPredictive, other: tb.ClassPredictive) -> None:
+    """Up to the rounding of the network, which is free to multiply matrices of other sizes in another order."""
+    torch.testing.assert_close(one.samples, other.samples, rtol=1e-12, atol=1e-14)
+    assert torch.equal(one.label, other.label)
+    assert torch.equal(one.certain(), other.certain())
+
+
+@pytest.fixture(scope="module")
+def reference() -> tb.ClassPredictive:
+    return predict(classifier(), inputs(COUNT), SAMPLES, seed=5)
+
+
+@pytest.mark.parametrize("chunk_size", [1, 7, COUNT, None])
+@pytest.mark.parametrize("batch_size", [1, 4, 1000])
+def test_batch_and_chunk_size_do_not_matter(
+    reference: tb.ClassPredictive, batch_size: int, chunk_size: int | None
+) -> None:
+    same_answer(
+        predict(classifier(), inputs(COUNT), SAMPLES, seed=5, batch_size=batch_size, chunk_size=chunk_size), reference
+    )
+
+
+def a_generator(x: Tensor) -> Iterator[Tensor]:
+    yield from x.split(4)
+
+
+LOADERS: dict[str, Callable[[Tensor], object]] = {
+    "batches": lambda x: DataLoader(x, batch_size=4),
+    "labelled batches": lambda x: DataLoader(TensorDataset(x, LABELS), batch_size=4),
+    "workers": lambda x: DataLoader(TensorDataset(x, LABELS), batch_size=4, num_workers=1),
+    "a list of tensors": lambda x: list(x.split(6)),
+    "a list of pairs": lambda x: [(part, LABELS[: len(part)]) for part in x.split(6)],
+    "a tuple holding a tensor": lambda x: (x,),
+    "a generator": a_generator,
+    "with empty batches": lambda x: [x[:0], x[:9], x[9:9], x[9:]],
+}
+
+
+@pytest.mark.parametrize("kind", LOADERS)
+def test_a_loader_is_as_good_as_a_tensor(reference: tb.ClassPredictive, kind: str) -> None:
+    same_answer(predict(classifier(), LOADERS[kind](inputs(COUNT)), SAMPLES, seed=5), reference)
+
+
+def test_a_run_is_repeated_to_the_bit(reference: tb.ClassPredictive) -> None:
+    torch.manual_seed(123)  # the global state is no part of it
+    assert torch.equal(predict(classifier(), inputs(COUNT), SAMPLES, seed=5).samples, reference.samples)
+
+
+def test_another_seed_draws_other_networks(reference: tb.ClassPredictive) -> None:
+    other = predict(classifier(), inputs(COUNT), SAMPLES, seed=6)
+    assert (other.samples != reference.samples).any(-1).all()
+
+
+def test_samples_differ_from_one_another(reference: tb.ClassPredictive) -> None:
+    assert len(reference.samples[:, 0, 0].unique()) == SAMPLES
+
+
+def test_a_range_of_samples_is_that_part_of_all(reference: tb.ClassPredictive) -> None:
+    part = predict(classifier(), inputs(COUNT), range(10, 17), seed=5)
+    assert torch.equal(part.samples, reference.samples[10:17])
+    assert part.sample_indices == tuple(range(10, 17))
+
+
+def test_an_example_has_the_same_answer_alone_and_in_company(reference: tb.ClassPredictive) -> None:
+    alone = predict(classifier(), inputs(COUNT)[4:5], SAMPLES, seed=5)
+    torch.testing.assert_close(alone.samples[:, 0], reference.samples[:, 4], rtol=1e-12, atol=1e-14)

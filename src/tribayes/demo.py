@@ -5,13 +5,17 @@ Embedded data, two cores, about a minute. Run it with `python -m tribayes.demo`.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import tribayes as tb
-from tribayes.datasets import Split, load_digits
+from tribayes.data import Split, load_digits
+from tribayes.report import classification_report
 
+REPORT = Path("runs/demo/report.html")
 EPOCHS = 100
 BATCH = 64
 LEARNING_RATE = 0.02
@@ -34,7 +38,9 @@ def digits_network() -> nn.Sequential:
     )
 
 
-def train(data: Split, epochs: int = EPOCHS, seed: int = 0, progress: bool = True) -> tuple[tb.BayesianModule, tb.History]:
+def train(
+    data: Split, epochs: int = EPOCHS, seed: int = 0, progress: bool = True
+) -> tuple[tb.BayesianModule, tb.History]:
     """A trained Bayesian network and what training saw."""
     torch.manual_seed(seed)
     model = tb.to_bayesian(digits_network())
@@ -49,15 +55,26 @@ def train(data: Split, epochs: int = EPOCHS, seed: int = 0, progress: bool = Tru
 def main() -> None:
     data = load_digits()
     print(f"{len(data.train_labels):,} handwritten digits to learn from, {len(data.test_labels)} to be tested on.\n")
-    model, _ = train(data)
+    model, history = train(data)
     print("\nWhat was learned about each tensor: its relative noise and the correlation of neighbours\n")
     print(model.posterior())
     pred = tb.predict(model, data.test_images)
     print()
     print(pred.summary(data.test_labels))
     unsure = int((~pred.certain(0.95)).sum())
-    print(f"\nA prediction is quite certain when its 95 % credible interval overlaps no other class's;")
+    print("\nA prediction is quite certain when its 95 % credible interval overlaps no other class's;")
     print(f"{unsure} of {len(pred)} images would go to a person.")
+    path = classification_report(
+        REPORT,
+        pred,
+        data.test_labels,
+        model=model,
+        images=data.test_images,
+        history=history,
+        layers=tb.layer_report(model, data.test_images, samples=50),
+        title="Handwritten digits",
+    )
+    print(f"\nTables and pictures: {path}")
 
 
 if __name__ == "__main__":

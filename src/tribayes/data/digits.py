@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
-from torch import Tensor
+
+from tribayes.data.split import Split
+
+CLASSES = tuple("0123456789")
 
 _TEST_EVERY = 5  # every fifth image is a test image: 1,437 to train on, 360 to test
 
 
-class Split(NamedTuple):
-    """Images (N, 1, 8, 8) in [0, 1] and labels (N,), for training and for testing."""
-
-    train_images: Tensor
-    train_labels: Tensor
-    test_images: Tensor
-    test_labels: Tensor
-
-
 def load_digits() -> Split:
-    """The handwritten digits, split the same way every time (in file order, every fifth image tests)."""
+    """The handwritten digits, split the same way every time (in file order, every fifth image tests).
+
+    Images are float32 in [0, 1]: the pixels are counts from 0 to 16, which 255 grey values do not hold exactly.
+    """
     try:
         from sklearn.datasets import load_digits as load
     except ImportError as error:

@@ -1,0 +1,33 @@
+"""Draw the README's picture: one digit the demo's network is sure of, and one it is not.
+
+python docs/readme_picture.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+import tribayes as tb
+from tribayes.data import load_digits
+from tribayes.demo import train
+from tribayes.plots import output_boxplot
+
+
+def main() -> None:
+    data = load_digits()
+    model, _ = train(data)
+    pred = tb.predict(model, data.test_images)
+    correct = pred.correct(data.test_labels)
+    sure = int((pred.confidence * correct).argmax())
+    unsure = int((pred.epistemic * ~correct).argmax())
+    figure = Figure(figsize=(11, 3.4), layout="constrained")
+    for axes, example in zip(figure.subplots(1, 2), (sure, unsure), strict=True):
+        image, target = data.test_images[example], int(data.test_labels[example])
+        output_boxplot(pred, example, image=image, target=target, ax=axes)
+    figure.savefig(Path(__file__).parent / "images" / "readme.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""One file from the first mirror that has it: streamed, resumed, bounded, and checked before it gets its name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from urllib import request
+from urllib.error import HTTPError, URLError
+
+from tribayes._progress import progress_bar
+from tribayes.data.catalogue import Packed
+
+_ATTEMPTS = 5  # with one mirror, as long as each brings the file further
+_CHUNK = 2**18
+_HEADERS = {"User-Agent": "tribayes", "Accept-Encoding": "identity"}
+
+
+class DownloadError(Exception):
+    """No mirror gave the file. `failures` has a line for each."""
+
+    def __init__(self, failures: list[str]) -> None:
+        super().__init__("\n".join(failures))
+        self.failures = failures
+
+
+class _WrongFileError(Exception):
+    """The mirror offers something else."""
+
+
+class _CutOffError(Exception):
+    """The transfer ended early; what came is kept."""
+
+
+class _NoResumeError(Exception):
+    """The mirror cannot go on where the last transfer ended."""
+
+
+def fetch(packed: Packed, folder: Path, progress: bool = True, timeout: float = 30.0) -> Path:
+    """Bring a file into `folder`. A transfer cut off leaves FILE.part, and the next call goes on from there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target, part = folder / packed.name, folder / f"{packed.name}.part"
+    failures = []
+    with _one_at_a_time(folder):
+        if target.is_file():  # another process was first
+            return target
+        for url in packed.urls:
+            try:
+                _from_mirror(url, packed, part, progress, timeout)
+            except (OSError, HTTPException, _WrongFileError, _CutOffError) as error:
+                failures.append(f"{url}: {_reason(error)}")
+            else:
+                os.replace(part, target)
+                return target
+    raise DownloadError(failures)
+
+
+def _from_mirror(url: str, packed: Packed, part: Path, progress: bool, timeout: float) -> None:
+    """Complete `part` from one mirror, and check it."""
+    failure = None
+    for _ in range(_ATTEMPTS):
+        kept = _size(part)
+        try:
+            start = _receive(url, packed, part, kept, progress, timeout) if kept < packed.size else kept
+        except _NoResumeError:
+            part.unlink()
+            continue
+        except _CutOffError as error:
+            if _size(part) <= kept:
+                raise
+            failure = error
+            continue
+        digest = _sha256(part)
+        if digest == packed.sha256:
+            return
+        part.unlink()
+        if start == 0:  # else what was kept may have been the wrong part: once more, from the beginning
+            raise _WrongFileError(f"wrong content, with sha256 {digest}, not {packed.sha256}")
+    raise failure or _WrongFileError("it cannot be resumed")
+
+
+def _receive(url: str, packed: Packed, part: Path, kept: int, progress: bool, timeout: float) -> int:
+    """Add to `part` what is missing, and return where the mirror began: at `kept`, or at 0 if it cannot resume."""
+    with _answer(url, kept, timeout) as response:
+        start = kept if response.status == 206 else 0
+        if start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+            raise _NoResumeError
+        if response.length is not None and start + response.length != packed.size:
+            raise _WrongFileError(f"it offers {start + response.length:,} bytes, not {packed.size:,}")
+        done = start
+        with part.open("ab" if start else "wb") as file, progress_bar(packed.name, packed.size, progress) as advance:
+            advance(start)
+            for chunk in _chunks(response):
+                done += len(chunk)
+                if done > packed.size:
+                    break
+                file.write(chunk)
+                advance(len(chunk))
+    if done > packed.size:
+        part.unlink()
+        raise _WrongFileError(f"it sends more than the {packed.size:,} bytes of this file")
+    if done < packed.size:
+        raise _CutOffError(f"cut off after {done:,} of {packed.size:,} bytes")
+    return start
+
+
+@contextmanager
+def _answer(url: str, kept: int, timeout: float) -> Iterator[HTTPResponse]:
+    resume = {"Range": f"bytes={kept}-"} if kept else {}
+    try:
+        response = _opener().open(request.Request(url, headers=_HEADERS | resume), timeout=timeout)
+    except HTTPError as error:
+        error.close()
+        if error.code == 416 and kept:
+            raise _NoResumeError from error
+        raise
+    with response:
+        yield response
+
+
+def _chunks(response: HTTPResponse) -> Iterator[bytes]:
+    """What arrives, until it ends, however it ends: the count tells whether it was all."""
+    with suppress(OSError, HTTPException):
+        while chunk := response.read(_CHUNK):
+            yield chunk
+
+
+def _opener() -> request.OpenerDirector:
+    """http and https only, also after a redirect; the usual one would read file: and ftp: too."""
+    opener = request.OpenerDirector()
+    for handler in (
+        request.ProxyHandler,
+        request.HTTPHandler,
+        request.HTTPSHandler,
+        request.HTTPRedirectHandler,
+        request.HTTPDefaultErrorHandler,
+        request.HTTPErrorProcessor,
+        request.UnknownHandler,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Let other processes wait: several runs that start together would write into the same part."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems lock no folders
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, HTTPError):
+        return f"HTTP {error.code} {error.reason}"
+    return str(error.reason if isinstance(error, URLError) else error) or type(error).__name__

@@ -33,9 +33,7 @@ def test_divergence_of_all_tensors_is_the_sum_of_each(name):
     one_by_one = sum(kl_divergence(law, prior) for law, prior in zip(family.laws(tensors), priors, strict=True))
     torch.testing.assert_close(at_once, one_by_one, rtol=1e-12, atol=0)
     leaves = [*family.parameters(), *tensors]
-    for ours, theirs in zip(
-        torch.autograd.grad(at_once, leaves), torch.autograd.grad(one_by_one, leaves), strict=True
-    ):
+    for ours, theirs in zip(torch.autograd.grad(at_once, leaves), torch.autograd.grad(one_by_one, leaves), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
 
 

@@ -20,6 +20,8 @@ from tribayes.nn.convert import kl
 
 KLWeight = float | Callable[[int], float]
 
+_SIZE_REMEDY = "pass the number of training examples, len(dataset)"
+
 
 class ELBOTerms(NamedTuple):
     """The loss to minimise and what it is made of."""
@@ -49,14 +51,16 @@ class ELBO(nn.Module):
         self,
         likelihood: Likelihood,
         *,
-        data_size: int,
+        data_size: int | None = None,
         kl_weight: KLWeight = 1.0,
         samples: int = 1,
     ) -> None:
         super().__init__()
         if not isinstance(likelihood, Likelihood):
             raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")
-        _check_count("data_size", data_size, "pass the number of training examples, len(dataset)")
+        if data_size is None:  # no default could be right
+            raise refusal("data_size", None, "be given", _SIZE_REMEDY)
+        _check_count("data_size", data_size, _SIZE_REMEDY)
         _check_count("samples", samples, "pass the number of weight draws a step")
         if not callable(kl_weight):
             _check_weight(kl_weight)

@@ -148,7 +148,8 @@ def stabilise_(model: nn.Module, rule: str = "closed_form", generator: Randomnes
         rule: "closed_form" keeps |m| ≥ 1e-6, δ ≥ −10 (τ ≥ 4.5e-5) and |γ| ≤ 10. "paper" is the pseudocode's own list:
             also |γ| ≥ 0.04000533 (|ρ| ≥ 0.01) and δ ≥ −4.600166 (τ ≥ 0.01), with a coin for the sign of what was too
             close to zero.
-        generator: randomness for those coins.
+        generator: randomness for those coins. In data-parallel training give every process the same, or their
+            parameters drift apart.
     """
     bounds = rule_of(rule)
     for module in bayesian_modules(model):

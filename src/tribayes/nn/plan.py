@@ -10,7 +10,7 @@ from torch import nn
 
 from tribayes._errors import check_positive, is_number, refusal, wrong_type
 from tribayes._table import format_table
-from tribayes.nn.selection import Candidate, Where, per_name, select
+from tribayes.nn.selection import Candidate, Where, per_tensor, select
 from tribayes.posterior.family import Family, family_of
 from tribayes.posterior.prior import Prior
 
@@ -81,10 +81,10 @@ def make_plan(
         raise wrong_type("net", net, "be a torch.nn.Module", "pass the network itself")
     kind = family_of(family)
     candidates = select(net, where)
-    names = [candidate.name for candidate in candidates if candidate.random]
-    taus = per_name("tau", tau, names, DEFAULT_TAU)
-    rhos = per_name("rho", rho, names, DEFAULT_RHO)
-    priors = per_name("prior", Prior() if prior is None else prior, names, Prior())
+    chosen = [candidate for candidate in candidates if candidate.random]
+    taus = per_tensor("tau", tau, chosen, DEFAULT_TAU)
+    rhos = per_tensor("rho", rho, chosen, DEFAULT_RHO)
+    priors = per_tensor("prior", Prior() if prior is None else prior, chosen, Prior())
     _check_start(taus, rhos, priors, kind)
     return Plan(kind, tuple(candidates), tuple(map(float, taus)), tuple(map(float, rhos)), tuple(priors))
 

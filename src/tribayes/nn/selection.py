@@ -34,6 +34,10 @@ class Candidate:
     def name(self) -> str:
         return self.names[0]
 
+    def matches(self, pattern: str) -> bool:
+        """Whether any of its names fits the pattern."""
+        return any(fnmatchcase(name, pattern) for name in self.names)
+
 
 def select(module: nn.Module, where: Where) -> list[Candidate]:
     """Every parameter of `module`, marked random or not, with the reason."""
@@ -50,14 +54,20 @@ def select(module: nn.Module, where: Where) -> list[Candidate]:
     return candidates
 
 
-def per_name(argument: str, values: Value | Mapping[str, Value], names: Sequence[str], default: Value) -> list[Value]:
-    """A value for each name: one for all, or by the first pattern that matches (`default` where none does)."""
+def per_tensor(
+    argument: str, values: Value | Mapping[str, Value], chosen: Sequence[Candidate], default: Value
+) -> list[Value]:
+    """A value for each tensor: one for all, or by the first pattern that matches a name of it, else `default`."""
     if not isinstance(values, Mapping):
-        return [values] * len(names)
+        return [values] * len(chosen)
     for pattern in values:
-        if not any(fnmatchcase(name, pattern) for name in names):
+        if not any(candidate.matches(pattern) for candidate in chosen):
+            names = [candidate.name for candidate in chosen]
             raise refusal(argument, pattern, "match a random parameter", f"choose among {_listing(names)}")
-    return [next((value for pattern, value in values.items() if fnmatchcase(name, pattern)), default) for name in names]
+    return [
+        next((value for pattern, value in values.items() if candidate.matches(pattern)), default)
+        for candidate in chosen
+    ]
 
 
 def _named(module: nn.Module) -> Iterator[tuple[tuple[str, ...], nn.Parameter]]:

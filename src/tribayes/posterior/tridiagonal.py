@@ -67,9 +67,9 @@ class TridiagonalNormal(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         _check_loc(loc)
-        validate = Distribution._validate_args if validate_args is None else validate_args
         tau, rho = _like(loc, "tau", tau), _like(loc, "rho", rho)
-        if validate:
+        # torch's own default is no guide: the first torch.compile of a process turns it off for good
+        if validate_args is not False and not torch.compiler.is_compiling():
             _check_values(loc, tau, rho)
         coefficient = correlation.coefficient_of(rho)
         self._set(loc, tau, coefficient, correlation.mixing(coefficient, tau), rho)

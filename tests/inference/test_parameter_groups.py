@@ -1,0 +1,114 @@
+"""Parameter groups: every parameter once, and a κ that multiplies the gradient of γ as in the paper."""
+
+import copy
+import math
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import tribayes as tb
+from tests.networks import any_family, any_network, bayesian, inputs_of
+
+
+def by_name(groups: list[dict[str, object]]) -> dict[str, dict[str, object]]:
+    return {group["name"]: group for group in groups}
+
+
+@any_network
+@any_family
+def test_every_parameter_that_learns_is_in_one_group(name: str, family: str) -> None:
+    model = bayesian(name, family=family)
+    grouped = [id(p) for group in tb.parameter_groups(model, lr=0.1) for p in group["params"]]
+    assert len(grouped) == len(set(grouped))
+    assert set(grouped) == {id(p) for p in model.parameters() if p.requires_grad}
+
+
+def test_scales_and_correlations_have_groups_of_their_own() -> None:
+    model = bayesian("MLP")
+    groups = by_name(tb.parameter_groups(model, lr=0.01, scale_lr_multiplier=3.0))
+    assert groups["means"] == {"name": "means", "params": list(model.module.parameters()), "lr": 0.01}
+    assert groups["scales"] == {"name": "scales", "params": [model.family.delta], "lr": 0.03, "weight_decay": 0.0}
+    assert groups["correlations"] == {
+        "name": "correlations",
+        "params": [model.family.gamma],
+        "lr": 0.5,
+        "weight_decay": 0.0,
+    }
+
+
+@pytest.mark.parametrize(("family", "names"), [("diagonal", {"means", "scales"}), ("mean_field", {"means", "scales"})])
+def test_a_family_without_correlation_has_no_group_for_it(family: str, names: set[str]) -> None:
+    assert by_name(tb.parameter_groups(bayesian("MLP", family=family), lr=0.1)).keys() == names
+
+
+def test_ordinary_layers_and_a_learned_noise_learn_with_the_means() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), tb.nn.Linear(3, 1), nn.Linear(1, 1).requires_grad_(False))
+    noise = tb.Gaussian(learned=True)
+    groups = by_name(tb.parameter_groups(model, lr=0.1, likelihood=noise))
+    expected = [*model[0].parameters(), *model[1].module.parameters(), *noise.parameters()]
+    assert [id(p) for p in groups["means"]["params"]] == [id(p) for p in expected]
+
+
+def test_a_frozen_network_leaves_a_group_out() -> None:
+    model = bayesian("MLP")
+    model.module.requires_grad_(False)
+    assert by_name(tb.parameter_groups(model, lr=0.1)).keys() == {"scales", "correlations"}
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_larger_learning_rate_is_the_papers_multiplied_gradient(momentum: float) -> None:
+    ours, papers = bayesian("MLP"), bayesian("MLP")
+    groups = tb.parameter_groups(ours, lr=0.01, correlation_lr_multiplier=50.0)
+    rates = torch.optim.SGD(groups, momentum=momentum)
+    gradients = torch.optim.SGD(papers.parameters(), lr=0.01, momentum=momentum)
+    elbo = tb.ELBO(tb.Gaussian(), data_size=3)
+    for step in range(3):
+        for model, optimizer in ((ours, rates), (papers, gradients)):
+            torch.manual_seed(step)
+            optimizer.zero_grad()
+            elbo(model, inputs_of("MLP"), torch.zeros(3, 2, dtype=torch.float64)).loss.backward()
+            if model is papers:
+                model.family.gamma.grad *= 50.0
+            optimizer.step()
+    for one, other in zip(ours.parameters(), papers.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_weight_decay_spares_scales_and_correlations() -> None:
+    model = bayesian("MLP", rho=0.2)
+    before = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.1), weight_decay=0.5)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    assert torch.equal(model.family.delta, before.family.delta)
+    assert torch.equal(model.family.gamma, before.family.gamma)
+    torch.testing.assert_close(model.module[0].weight, 0.95 * before.module[0].weight)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"lr": 0.0}, "`lr` (=0.0) must be finite and positive; it is a learning rate."),
+        ({"lr": math.inf}, "`lr` (=inf) must be finite and positive; it is a learning rate."),
+        (
+            {"lr": 0.1, "correlation_lr_multiplier": -1},
+            "`correlation_lr_multiplier` (=-1) must be finite and positive; it multiplies the learning rate.",
+        ),
+        (
+            {"lr": 0.1, "scale_lr_multiplier": 0},
+            "`scale_lr_multiplier` (=0) must be finite and positive; it multiplies the learning rate.",
+        ),
+    ],
+)
+def test_rates_that_are_not_positive_are_refused(options: dict[str, float], text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        tb.parameter_groups(bayesian("MLP"), **options)
+
+
+def test_a_plain_network_is_refused() -> None:
+    text = "`model` (='Linear') must contain a BayesianModule; convert it first: tribayes.to_bayesian(net)."
+    with pytest.raises(ValueError, match=re.escape(text)):
+        tb.parameter_groups(nn.Linear(2, 2), lr=0.1)

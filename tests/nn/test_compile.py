@@ -1,0 +1,68 @@
+"""`torch.compile(fullgraph=True)` of a Bayesian model: no graph break, and the numbers of the plain call.
+
+With backend="eager" the compiler captures the graph and runs it as it is, random numbers included, so a seed
+gives the very same output. One model goes through the default backend, with torch's own random numbers.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+import tribayes as tb
+from tests.networks import NETWORKS, any_family, any_network, bayesian, inputs_of
+
+# torch's compiler uses what torch has deprecated, and looks at the .grad of the draws it hands to a recurrent layer.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch.distributions.kl._KL_MEMOIZE.clear()  # a divergence found before would not be looked up in the graph
+    with torch._dynamo.config.patch(allow_rnn=True):  # off by default: LSTM and GRU count as experimental
+        yield
+    torch._dynamo.reset()
+
+
+def under_seed(function: Callable[..., Tensor], *arguments: object) -> Tensor:
+    torch.manual_seed(0)
+    return function(*arguments)
+
+
+@any_network
+def test_a_forward_pass_compiles_to_one_graph(name: str) -> None:
+    model, inputs = bayesian(name), inputs_of(name)
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    assert torch.equal(under_seed(compiled, inputs), under_seed(model, inputs))
+    assert (compiled(inputs) != compiled(inputs)).all()  # the noise is not part of the graph
+
+
+@any_family
+def test_every_family_compiles_with_its_divergence(family: str) -> None:
+    model, inputs = bayesian("MLP", family=family), inputs_of("MLP")
+
+    def both(x: Tensor) -> Tensor:
+        return model(x).sum() + model.kl()
+
+    compiled = torch.compile(both, fullgraph=True, backend="eager")
+    assert torch.equal(under_seed(compiled, inputs), under_seed(both, inputs))
+
+
+def loss_and_gradients(elbo: Callable[..., tb.ELBOTerms], model: tb.BayesianModule) -> list[Tensor]:
+    inputs = NETWORKS["Conv2d"].inputs()
+    loss = under_seed(elbo, model, inputs, torch.tensor([0, 1, 0])).loss
+    return [loss, *torch.autograd.grad(loss, list(model.parameters()))]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_the_objective_and_its_gradients_compile_to_one_graph(backend: str) -> None:
+    model = bayesian("Conv2d").float()
+    elbo = tb.ELBO(tb.Categorical(), data_size=10, samples=2)
+    with torch._inductor.config.patch(fallback_random=True):  # the random numbers of the plain call
+        compiled = loss_and_gradients(torch.compile(elbo, fullgraph=True, backend=backend), model)
+    torch.testing.assert_close(compiled, loss_and_gradients(elbo, model), rtol=1e-5, atol=1e-6)

@@ -40,7 +40,7 @@ def test_moments_of_draws(gamma: float) -> None:
 def test_values_and_gradients_equal_the_cpu() -> None:
     results = []
     for device in ("cpu", "cuda"):
-        raw = [value.to(device).requires_grad_() for value in (LOC, torch.tensor(-1.0), torch.tensor(-2.0))]
+        raw = [torch.tensor(value, device=device, requires_grad=True) for value in (LOC.tolist(), -1.0, -2.0)]
         law = TridiagonalNormal.from_raw(*raw)
         prior = torch.distributions.Normal(torch.zeros((), device=device), torch.ones((), device=device))
         value = law.log_prob(LOC.to(device) * 1.2) + torch.distributions.kl_divergence(law, prior)
@@ -59,6 +59,7 @@ def test_a_model_learns_on_the_gpu() -> None:
     assert all(torch.isfinite(p).all() for p in model.parameters())
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's compiler uses what torch has deprecated
 def test_a_compiled_forward_and_objective() -> None:
     model, images = _model().eval(), _images()
     draw = {name: value.detach() for name, value in model.sample_weights(generator=0).items()}

@@ -33,7 +33,7 @@ def rho_of(coefficient: Tensor) -> Tensor:
 
 def mixing(coefficient: Tensor, tau: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
     """The weights (τα, τβ) of τ ε_i = τα x_i + τβ x_{i−1}: α² + β² = 1 and αβ = ρ."""
-    current = tau * torch.rsqrt(1 + coefficient.square())
+    current = tau / torch.hypot(coefficient, torch.ones_like(coefficient))
     return current, coefficient * current
 
 

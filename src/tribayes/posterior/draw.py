@@ -43,10 +43,19 @@ class _Draw(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         loc, current, previous, normals = ctx.saved_tensors
         x_before, x = neighbours(normals)
-        weighted = grad * loc.abs()
-        grad_loc = torch.addcmul(grad, correlate(normals, current, previous) * loc.sign(), grad)
-        grad_current, grad_previous = (weighted * x).sum(-1), (weighted * x_before).sum(-1)
-        return _like(grad_loc, loc), _like(grad_current, current), _like(grad_previous, previous), None
+        signed = grad * loc.sign()
+        weighted = signed * loc  # g |m|
+        return (
+            _like(torch.addcmul(grad, signed, correlate(normals, current, previous)), loc),
+            _like(_inner(weighted, x), current),
+            _like(_inner(weighted, x_before), previous),
+            None,
+        )
+
+
+def _inner(a: Tensor, b: Tensor) -> Tensor:
+    """Σ a b over the last axis; for vectors without a product in memory."""
+    return torch.dot(a, b) if a.ndim == b.ndim == 1 else (a * b).sum(-1)
 
 
 def _like(gradient: Tensor, value: Tensor) -> Tensor:

@@ -53,6 +53,7 @@ def train(
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # so small a network gains nothing from a second thread, and loses much on a busy machine
     data = load_digits()
     print(f"{len(data.train_labels):,} handwritten digits to learn from, {len(data.test_labels)} to be tested on.\n")
     model, history = train(data)

@@ -25,7 +25,7 @@ unit: $(READY)
 	$(BIN)/pytest
 
 bench: $(READY)  ## cost of one draw beside mean field, on this machine
-	$(BIN)/python benchmarks/law.py
+	$(BIN)/python -m benchmarks.law
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tribayes needs Python 3.11 or newer")'

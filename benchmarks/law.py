@@ -1,6 +1,6 @@
 """What one draw and its backward pass cost, beside mean field, plain normals and the paper's double loop.
 
-    python benchmarks/law.py [--threads N] [--quick]
+    python -m benchmarks.law [--threads N] [--quick]
 
 Everything is timed in one run, the candidates taking turns, and reported as ratios of medians. Correctness comes
 first: before timing, the draw's gradients are compared with autograd's. Run it on a quiet machine.
@@ -12,16 +12,13 @@ import argparse
 import math
 import platform
 import statistics
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.oracle import paper
 from tribayes._table import format_table
 from tribayes.posterior import TridiagonalNormal

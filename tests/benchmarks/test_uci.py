@@ -10,17 +10,24 @@ import pytest
 import torch
 
 import tribayes as tb
-from benchmarks import uci
+from benchmarks.uci import __main__ as command
+from benchmarks.uci import document as written
+from benchmarks.uci import results as results_file
+from benchmarks.uci.document import document
+from benchmarks.uci.recipe import FAMILIES, SETS, Recipe
+from benchmarks.uci.results import RESULTS, TABLE, Results
+from benchmarks.uci.splits import Split, Standardised, load_splits
+from benchmarks.uci.training import Objective, assess, train
 
 ROWS, FEATURES, TEST_ROWS, SPLITS = 40, 3, 8, 2
-SHORT = uci.Recipe(steps=6, batch_size=16, kl_weight=0.1)
+SHORT = Recipe(steps=6, batch_size=16, kl_weight=0.1)
 
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     """A folder laid out as the real one: three sets with two splits each."""
     rng = np.random.default_rng(0)
-    for name in uci.SETS:
+    for name in SETS:
         folder = tmp_path / "data" / name
         folder.mkdir(parents=True)
         inputs = rng.normal(5, [1, 10, 0.1], (ROWS, FEATURES))
@@ -37,20 +44,20 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def splits(data_dir: Path) -> list[uci.Split]:
-    return uci.load_splits(data_dir / "yacht", SPLITS)
+def splits(data_dir: Path) -> list[Split]:
+    return load_splits(data_dir / "yacht", SPLITS)
 
 
 def silent(amount: float = 1, remark: str = "") -> None:
     del amount, remark
 
 
-def objective(recipe: uci.Recipe = SHORT, family: str = "tridiagonal") -> uci.Objective:
+def objective(recipe: Recipe = SHORT, family: str = "tridiagonal") -> Objective:
     torch.manual_seed(0)
-    return uci.Objective(FEATURES, ROWS - TEST_ROWS, family, recipe)
+    return Objective(FEATURES, ROWS - TEST_ROWS, family, recipe)
 
 
-def test_splits_hold_the_rows_of_their_index_files(data_dir: Path, splits: list[uci.Split]) -> None:
+def test_splits_hold_the_rows_of_their_index_files(data_dir: Path, splits: list[Split]) -> None:
     table = np.loadtxt(data_dir / "yacht" / "data.txt")
     rows = np.loadtxt(data_dir / "yacht" / "index_test_1.txt", dtype=int)
     np.testing.assert_array_equal(splits[1].test_inputs, table[rows, :FEATURES])
@@ -58,9 +65,9 @@ def test_splits_hold_the_rows_of_their_index_files(data_dir: Path, splits: list[
     assert len(splits[1].train_targets) == ROWS - TEST_ROWS
 
 
-def test_standardised_on_the_training_rows_only(splits: list[uci.Split]) -> None:
-    data = uci.Standardised.of(splits[0])
-    shifted = uci.Standardised.of(replace(splits[0], test_inputs=splits[0].test_inputs + 100))
+def test_standardised_on_the_training_rows_only(splits: list[Split]) -> None:
+    data = Standardised.of(splits[0])
+    shifted = Standardised.of(replace(splits[0], test_inputs=splits[0].test_inputs + 100))
     torch.testing.assert_close(data.split.train_inputs.mean(0), torch.zeros(FEATURES), rtol=0, atol=1e-5)
     torch.testing.assert_close(data.split.train_inputs.std(0, correction=0), torch.ones(FEATURES))
     torch.testing.assert_close(shifted.split.train_inputs, data.split.train_inputs, rtol=0, atol=0)
@@ -68,41 +75,41 @@ def test_standardised_on_the_training_rows_only(splits: list[uci.Split]) -> None
     torch.testing.assert_close(moved, 100 / splits[0].train_inputs.std(0, correction=0), rtol=1e-4, atol=0)
 
 
-def test_a_constant_feature_does_no_harm(splits: list[uci.Split]) -> None:
+def test_a_constant_feature_does_no_harm(splits: list[Split]) -> None:
     constant = replace(splits[0], train_inputs=torch.ones_like(splits[0].train_inputs))
-    assert uci.Standardised.of(constant).split.train_inputs.eq(0).all()
+    assert Standardised.of(constant).split.train_inputs.eq(0).all()
 
 
-def test_validation_uses_training_rows_only(splits: list[uci.Split]) -> None:
+def test_validation_uses_training_rows_only(splits: list[Split]) -> None:
     inner = splits[0].held_out(seed=0)
     rows = torch.cat([inner.train_targets, inner.test_targets]).sort().values
     assert torch.equal(rows, splits[0].train_targets.sort().values)
     assert len(inner.test_targets) == round(0.2 * (ROWS - TEST_ROWS))
 
 
-def test_figures_are_in_the_units_of_the_data(splits: list[uci.Split]) -> None:
+def test_figures_are_in_the_units_of_the_data(splits: list[Split]) -> None:
     """With almost no weight noise the predictive is N(f(x), noise²), whose figures are known in closed form."""
     certain = objective(replace(SHORT, tau=1e-6, noise=0.7))
-    data = uci.Standardised.of(splits[0])
+    data = Standardised.of(splits[0])
     with torch.no_grad():
         standard = certain.model.apply_weights({}, data.split.test_inputs).squeeze(-1).double()
     train = splits[0].train_targets
     spread = train.std(correction=0)
     errors = splits[0].test_targets - (train.mean() + spread * standard)
     log_density = torch.distributions.Normal(0.0, 0.7 * spread).log_prob(errors)
-    figures = uci.assess(certain, data, seed=0)
+    figures = assess(certain, data, seed=0)
     assert figures.rmse == pytest.approx(float(errors.square().mean().sqrt()), rel=1e-4)
     assert figures.log_likelihood == pytest.approx(float(log_density.mean()), rel=1e-4)
     assert figures.noise == pytest.approx(0.7 * float(spread), rel=1e-5)
 
 
-@pytest.mark.parametrize("family", uci.FAMILIES)
-def test_a_stack_of_one_is_the_plain_training_loop(splits: list[uci.Split], family: str) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_stack_of_one_is_the_plain_training_loop(splits: list[Split], family: str) -> None:
     recipe = replace(SHORT, batch_size=0, correlation_lr_multiplier=5.0)
     stacked, plain = objective(recipe, family), objective(recipe, family)
-    split = uci.Standardised.of(splits[0]).split
+    split = Standardised.of(splits[0]).split
     torch.manual_seed(1)
-    uci.train([stacked], [split], recipe, silent)
+    train([stacked], [split], recipe, silent)
     torch.manual_seed(1)
     groups = tb.parameter_groups(plain.model, recipe.lr, 5.0, likelihood=plain.likelihood)
     optimizer = torch.optim.Adam(groups)
@@ -114,36 +121,37 @@ def test_a_stack_of_one_is_the_plain_training_loop(splits: list[uci.Split], fami
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6, msg=name)
 
 
-def test_members_of_a_stack_do_not_disturb_each_other(splits: list[uci.Split]) -> None:
-    first, second = (uci.Standardised.of(split).split for split in splits)
+def test_members_of_a_stack_do_not_disturb_each_other(splits: list[Split]) -> None:
+    first, second = (Standardised.of(split).split for split in splits)
     alone = []
     for other in (second, replace(second, train_targets=second.train_targets.flip(0))):
         pair = [objective(), copy.deepcopy(objective())]
         torch.manual_seed(2)
-        uci.train(pair, [first, other], SHORT, silent)
+        train(pair, [first, other], SHORT, silent)
         alone.append(list(pair[0].parameters()))
     torch.testing.assert_close(alone[0], alone[1], rtol=0, atol=0)
 
 
 def test_the_whole_way_on_a_small_folder(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uci, "finalists", lambda: [SHORT, replace(SHORT, kl_weight=1.0)])
-    monkeypatch.setattr(uci, "TABLE", tmp_path / "uci.md")
+    for module in (results_file, written):
+        monkeypatch.setattr(module, "finalists", lambda: [SHORT, replace(SHORT, kl_weight=1.0)])
+    monkeypatch.setattr(command, "TABLE", tmp_path / "uci.md")
     path = tmp_path / "results" / "uci.json"
     common = ["--data-dir", str(data_dir), "--splits", "2", "--results", str(path)]
-    uci.main([*common, "--choose"])
-    uci.main(common)
-    results = uci.Results(path)
-    assert {(one.data_set, one.family) for one in results.tests} == {(s, f) for s in uci.SETS for f in uci.FAMILIES}
+    command.main([*common, "--choose"])
+    command.main(common)
+    results = Results(path)
+    assert {(one.data_set, one.family) for one in results.tests} == {(s, f) for s in SETS for f in FAMILIES}
     assert all(math.isfinite(value) for one in results.tests for value in one.values("log_likelihood"))
     assert str(tmp_path) not in path.read_text()
-    uci.main(["--table", "--results", str(path)])
+    command.main(["--table", "--results", str(path)])
     assert "| yacht | tridiagonal |" in (tmp_path / "uci.md").read_text()
 
     results.tests.pop()
     results.save()
     ran = []
-    monkeypatch.setattr(uci, "run", lambda *job: ran.append(job[1]) or results.validation[0].figures)
-    uci.main([*common, "--resume"])
+    monkeypatch.setattr(results_file, "run", lambda *job: ran.append(job[1]) or results.validation[0].figures)
+    command.main([*common, "--resume"])
     assert len(ran) == 1
     assert [file.name for file in path.parent.iterdir()] == ["uci.json"]
 
@@ -151,23 +159,23 @@ def test_the_whole_way_on_a_small_folder(data_dir: Path, tmp_path: Path, monkeyp
 def test_missing_files_are_named(data_dir: Path) -> None:
     (data_dir / "energy" / "index_train_1.txt").unlink()
     with pytest.raises(SystemExit, match=r"missing file index_train_1\.txt in .*energy"):
-        uci.load_splits(data_dir / "energy", 2)
+        load_splits(data_dir / "energy", 2)
     with pytest.raises(SystemExit, match="holds 2 splits"):
-        uci.load_splits(data_dir / "yacht", 3)
+        load_splits(data_dir / "yacht", 3)
 
 
 def test_a_missing_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit, match="there is no folder"):
-        uci.main(["--data-dir", str(tmp_path / "nowhere")])
+        command.main(["--data-dir", str(tmp_path / "nowhere")])
     monkeypatch.delenv("TRIBAYES_DATA", raising=False)
     with pytest.raises(SystemExit, match="TRIBAYES_DATA"):
-        uci.main([])
+        command.main([])
 
 
 def test_tests_need_a_choice_first(data_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="--choose"):
-        uci.main(["--data-dir", str(data_dir), "--splits", "1", "--results", str(tmp_path / "none.json")])
+        command.main(["--data-dir", str(data_dir), "--splits", "1", "--results", str(tmp_path / "none.json")])
 
 
 def test_the_document_is_up_to_date() -> None:
-    assert uci.document(uci.Results(uci.RESULTS)) == uci.TABLE.read_text(), "run: python benchmarks/uci.py --table"
+    assert document(Results(RESULTS)) == TABLE.read_text(), "run: python -m benchmarks.uci --table"

@@ -24,29 +24,34 @@ def draw(loc: Tensor, current: Tensor, previous: Tensor, normals: Tensor) -> Ten
 
     Shapes: loc (..., K), current and previous (...), normals (*sample, ..., K + 1) → (*sample, ..., K).
     """
-    return _Draw.apply(loc, current, previous, normals)
+    drawn: Tensor = _Draw.apply(loc, current, previous, normals)[0]
+    return drawn
 
 
 class _Draw(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(loc: Tensor, current: Tensor, previous: Tensor, normals: Tensor) -> Tensor:
-        return torch.addcmul(loc, correlate(normals, current, previous), loc.abs())
+    def forward(loc: Tensor, current: Tensor, previous: Tensor, normals: Tensor) -> tuple[Tensor, Tensor]:
+        noise = correlate(normals, current, previous)
+        return torch.addcmul(loc, noise, loc.abs()), noise
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        del output
-        ctx.save_for_backward(*inputs)
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        _, noise = output
+        ctx.mark_non_differentiable(noise)
+        ctx.save_for_backward(*inputs, noise)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        loc, current, previous, normals = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor, Tensor, Tensor, None]:
+        loc, current, previous, normals, noise = ctx.saved_tensors
+        if torch.is_grad_enabled():  # to be differentiated again: the noise must be seen to depend on its weights
+            noise = correlate(normals, current, previous)
         x_before, x = neighbours(normals)
         signed = grad * loc.sign()
         weighted = signed * loc  # g |m|
         return (
-            _like(torch.addcmul(grad, signed, correlate(normals, current, previous)), loc),
+            _like(torch.addcmul(grad, signed, noise), loc),
             _like(_inner(weighted, x), current),
             _like(_inner(weighted, x_before), previous),
             None,

@@ -1,0 +1,1 @@
+"""UCI regression beside published figures: `python -m benchmarks.uci --help`."""

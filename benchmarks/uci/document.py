@@ -1,0 +1,233 @@
+"""docs/uci.md from the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.uci.recipe import FAMILIES, SAMPLED_NETWORKS, SETS, Recipe
+from benchmarks.uci.results import RESULTS, Measurement, Results, finalists, planned_tests
+
+
+@dataclass(frozen=True)
+class Published:
+    """Mean ± standard error on the 20 splits, by others: (mean, error) of each set."""
+
+    title: str
+    rmse: Mapping[str, tuple[float, float]]
+    log_likelihood: Mapping[str, tuple[float, float]]
+
+
+VARIATIONAL = Published(
+    "VI [1, 2]",
+    {"concrete": (7.19, 0.12), "energy": (2.65, 0.08), "yacht": (6.89, 0.67)},
+    {"concrete": (-3.39, 0.02), "energy": (-2.39, 0.03), "yacht": (-3.43, 0.16)},
+)
+BACKPROPAGATION = Published(
+    "PBP [1]",
+    {"concrete": (5.67, 0.09), "energy": (1.80, 0.05), "yacht": (1.02, 0.05)},
+    {"concrete": (-3.16, 0.02), "energy": (-2.04, 0.02), "yacht": (-1.63, 0.02)},
+)
+DROPOUT = Published(
+    "dropout [3]",
+    {"concrete": (5.23, 0.12), "energy": (1.66, 0.04), "yacht": (1.11, 0.09)},
+    {"concrete": (-3.04, 0.02), "energy": (-1.99, 0.02), "yacht": (-1.55, 0.03)},
+)
+DROPOUT_TUNED = Published(
+    "dropout, 10 × epochs, tuned per split [4]",
+    {"concrete": (4.82, 0.16), "energy": (0.54, 0.06), "yacht": (0.67, 0.05)},
+    {"concrete": (-2.93, 0.02), "energy": (-1.21, 0.01), "yacht": (-1.25, 0.01)},
+)
+PUBLISHED = (VARIATIONAL, BACKPROPAGATION, DROPOUT, DROPOUT_TUNED)
+
+INTRODUCTION = """\
+# UCI regression
+
+<!-- Made by `python -m benchmarks.uci --table` from benchmarks/results/uci.json. Not to be edited by hand. -->
+
+Concrete, energy and yacht on the fixed {splits} splits of Hernández-Lobato & Adams [1]: one hidden layer of 50 ReLUs,
+inputs and target standardised on the training rows, a Gaussian likelihood with a learned noise, {networks} sampled
+networks to predict. Figures are in the units of the data, mean ± standard error over the splits.
+The figures of others are quoted, not measured here.
+"""
+
+REFERENCES = """\
+## References
+
+1. J. M. Hernández-Lobato and R. P. Adams, *Probabilistic Backpropagation for Scalable Learning of Bayesian Neural
+   Networks*, ICML 2015, arXiv:1502.05336. PBP, and the variational inference of [2] run on these splits.
+2. A. Graves, *Practical Variational Inference for Neural Networks*, NIPS 2011.
+3. Y. Gal and Z. Ghahramani, *Dropout as a Bayesian Approximation: Representing Model Uncertainty in Deep Learning*,
+   ICML 2016, arXiv:1506.02142, Table 1 (which reprints VI and PBP). Its ± are standard deviations; the standard
+   errors here are those of the readme of [4], columns "original".
+4. The repository yaringal/DropoutUncertaintyExps, readme, "Grid Search (new)": ten times the epochs, dropout rate and
+   precision chosen anew on each split.
+"""
+
+
+def document(results: Results) -> str:
+    """docs/uci.md from the results."""
+    chosen = {name: results.tested(name, "tridiagonal", results.best(name, "tridiagonal")) for name in SETS}
+    splits = min(len(one.figures) for one in chosen.values())
+    parts = [
+        INTRODUCTION.format(splits=splits, networks=SAMPLED_NETWORKS),
+        "## Test root mean square error (smaller is better)\n\n" + _beside_published(chosen, "rmse"),
+        "## Test log-likelihood, nats (larger is better)\n\n" + _beside_published(chosen, "log_likelihood"),
+        _verdict(chosen),
+        _families(results),
+        _choice(results, chosen),
+        _cost(results),
+        REFERENCES,
+    ]
+    return "\n".join(parts)
+
+
+def _beside_published(chosen: Mapping[str, Measurement], name: str) -> str:
+    header = ["set", "tribayes, tridiagonal", *(one.title for one in PUBLISHED)]
+    rows = []
+    for data_set, ours in chosen.items():
+        theirs = [_plus_minus(*getattr(one, name)[data_set]) for one in PUBLISHED]
+        rows.append([data_set, f"**{figure_text(ours, name)}**", *theirs])
+    return _table(header, rows)
+
+
+def _verdict(chosen: Mapping[str, Measurement]) -> str:
+    lines = []
+    for rival, what in (
+        (DROPOUT, "The target, dropout's log-likelihood of [3],"),
+        (DROPOUT_TUNED, "The log-likelihood of [4]"),
+    ):
+        published = {name: rival.log_likelihood[name][0] for name in chosen}
+        gaps = {name: round(ours.mean("log_likelihood"), 2) - published[name] for name, ours in chosen.items()}
+        reached = [name for name, gap in gaps.items() if gap > -0.005]  # published with two decimals
+        share = "on all three sets" if len(reached) == len(gaps) else f"on {len(reached)} of {len(gaps)} sets"
+        numbers = ", ".join(f"{name} {_signed(gap)}" for name, gap in gaps.items())
+        lines.append(f"{what} is reached {share} (ours minus theirs, at the two decimals published: {numbers} nats).")
+    lines.append(
+        "\nOn concrete this is a tie at two decimals, and not a clean one: the recipes compared first, without a factor "
+        "on the noise, gave −3.10 there, a miss (last section). Tridiagonal and diagonal differ by less than their "
+        "standard errors on every set: with 50 hidden units these data show no gain from the correlation."
+    )
+    weights = ", ".join(f"{name} {ours.recipe.kl_weight:g}" for name, ours in chosen.items())
+    lines.append(
+        f"\nThe KL weight is not 1 but chosen below: {weights}. So these are tempered posteriors, as in the paper "
+        "(which uses 0.01 and 0.1), and not the evidence lower bound. The learned noise is widened by a factor chosen "
+        "in the same way: " + ", ".join(f"{name} {ours.recipe.noise_factor:g}" for name, ours in chosen.items()) + "."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _families(results: Results) -> str:
+    rows = []
+    for data_set, family, recipe in planned_tests(results, SETS):
+        one = results.tested(data_set, family, recipe)
+        marks = [name for name in ("tridiagonal", family) if results.best(data_set, name) == recipe]
+        rows.append(
+            [
+                data_set,
+                family,
+                " and ".join(dict.fromkeys(marks)),
+                f"{recipe.kl_weight:g}",
+                _rows(recipe),
+                f"{recipe.noise_factor:g}",
+                figure_text(one, "rmse"),
+                figure_text(one, "log_likelihood"),
+                f"{100 * one.mean('coverage'):.1f} %",
+            ]
+        )
+    header = ["set", "family", "recipe best for", "KL weight", "rows a step", "noise ×", "RMSE", "log-likelihood"]
+    return (
+        "## Families side by side\n\n"
+        "Every family with the recipe chosen for the tridiagonal one and, where that is another, with its own best; "
+        "both by validation.\n\n" + _table([*header, "in the 95 % interval"], rows)
+    )
+
+
+def _choice(results: Results, chosen: Mapping[str, Measurement]) -> str:
+    common = next(iter(chosen.values())).recipe
+    return f"""\
+## How the recipe was chosen
+
+Never on test rows of the split at hand. A fifth of the training rows of each split was held out, networks were trained
+on the other four fifths, and the recipe with the highest mean log-likelihood on the held-out rows was taken, one a set
+and family; then it was trained on all training rows of each of the splits. A row that one split tests is a training row
+of most others, so a recipe shared by all splits has seen it as validation data there; only a recipe per split, as [4]
+has, would avoid that.
+
+Common to all finalists: Adam, {common.steps} steps, learning rate {common.lr:g} falling to 0 along half a cosine,
+prior N(0, {common.hidden_prior:g}²), τ from {common.tau:g}, ρ from 0, noise from {common.noise:g} standard deviations
+of the target, {common.samples} draw of the weights a step, no early stopping. Held-out log-likelihood, the best of each
+column in bold:
+
+{_validation(results)}
+{_exploration(results)}"""
+
+
+def _validation(results: Results) -> str:
+    cases = [(data_set, family) for data_set in SETS for family in FAMILIES]
+    tried = {one.key[:3]: one for one in results.validation}
+    rows = []
+    for recipe in finalists():
+        cells = []
+        for case in cases:
+            text = _number(tried[(*case, recipe)].mean("log_likelihood"))
+            cells.append(f"**{text}**" if recipe == results.best(*case) else text)
+        rows.append([f"{recipe.kl_weight:g}", _rows(recipe), f"{recipe.noise_factor:g}", *cells])
+    return _table(["KL weight", "rows a step", "noise ×", *(f"{d}, {f}" for d, f in cases)], rows)
+
+
+def _exploration(results: Results) -> str:
+    if not results.exploration:
+        return ""
+    first = results.exploration[0]["recipe"]
+    header = ["set", "family", "recipe, where it differs from the first", "rows", "RMSE", "log-likelihood"]
+    rows = []
+    for one in results.exploration:
+        other = {name: value for name, value in one["recipe"].items() if value != first.get(name)}
+        figures = [_number(one[name]) for name in ("rmse", "log_likelihood")]
+        rows.append([one["data_set"], one["family"], _settings(other) or "-", one["rows"], *figures])
+    return (
+        "### Tried before\n\n"
+        "Recipes without a factor on the noise, mean over the splits. Test figures of the best, in the last rows, were "
+        "seen: the intervals covered too little (concrete: 92 % instead of 95 %, log-likelihood −3.10), which is why "
+        "the factor was added to what validation chooses among.\n\n"
+        f"The first recipe: {_settings(first)} (batch_size=0: all rows).\n\n" + _table(header, rows)
+    )
+
+
+def _settings(recipe: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in recipe.items())
+
+
+def _cost(results: Results) -> str:
+    made = results.made_with
+    return (
+        "## Made with\n\n"
+        f"One thread a job of a shared {made['machine']} CPU, Python {made['python']}, torch {made['torch']}, "
+        f"{made['dtype']}. Figures of every split, and seeds: `benchmarks/results/{RESULTS.name}`.\n"
+    )
+
+
+def _rows(recipe: Recipe) -> str:
+    return str(recipe.batch_size) if recipe.batch_size else "all"
+
+
+def figure_text(one: Measurement, name: str) -> str:
+    return _plus_minus(one.mean(name), one.standard_error(name))
+
+
+def _plus_minus(mean: float, error: float) -> str:
+    return f"{_number(mean)} ± {error:.2f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

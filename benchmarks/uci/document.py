@@ -105,8 +105,8 @@ def _verdict(chosen: Mapping[str, Measurement]) -> str:
         lines.append(f"{what} is reached {share} (ours minus theirs, at the two decimals published: {numbers} nats).")
     lines.append(
         "\nOn concrete this is a tie at two decimals, and not a clean one: the recipes compared first, without a "
-        "factor on the noise, gave −3.10 there, a miss (last section). Tridiagonal and diagonal differ by less than two "
-        "standard errors on every set, in both directions: these data show no gain from the correlation."
+        "factor on the noise, gave −3.10 there, a miss (last section). Tridiagonal and diagonal differ by less than "
+        "two standard errors on every set, in both directions: these data show no gain from the correlation."
     )
     weights = ", ".join(f"{name} {ours.recipe.kl_weight:g}" for name, ours in chosen.items())
     lines.append(

@@ -59,7 +59,8 @@ def test_a_model_learns_on_the_gpu() -> None:
     assert all(torch.isfinite(p).all() for p in model.parameters())
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's compiler uses what torch has deprecated
+# torch's compiler uses what torch has deprecated, and gives advice about speed as it compiles
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_a_compiled_forward_and_objective() -> None:
     model, images = _model().eval(), _images()
     draw = {name: value.detach() for name, value in model.sample_weights(generator=0).items()}

@@ -1,7 +1,7 @@
 """Prediction leaves the model and the random state as they were, whichever way it ends."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -75,6 +75,14 @@ def fail() -> None:
 
 def interrupt() -> None:
     raise KeyboardInterrupt
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_heard() -> Iterator[None]:
+    """A process started in the background ignores Ctrl-C; these tests send it to themselves."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 ENDS: dict[str, tuple[Callable[[], object], type[BaseException]]] = {

@@ -8,7 +8,7 @@ changes a setting of matplotlib.
 """
 
 try:
-    import matplotlib  # noqa: F401
+    import matplotlib  # noqa: F401 - only to say clearly that it is missing
 except ImportError as error:
     raise ImportError(
         "tribayes.plots draws with matplotlib, which is not installed; install it with: pip install 'tribayes[plot]'"

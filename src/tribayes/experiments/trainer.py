@@ -1,0 +1,217 @@
+"""The training of one experiment: all state on the device, a step without a word from the host.
+
+A step reads its batch by indices that lie on the device, computes its learning rate there and leaves its loss there.
+So the same step runs eagerly on a CPU and, captured once, as a CUDA graph; the host comes in once a window of steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tribayes.experiments.models import Cifar10Full, DigitsNet, LeNet, SeededDropout
+from tribayes.experiments.setting import Setting
+from tribayes.experiments.sgd import CaffeSGD, Group
+from tribayes.inference import ELBO, Categorical
+from tribayes.nn.convert import stabilise_, to_bayesian
+from tribayes.nn.holding import holding, seed_of
+from tribayes.nn.module import BayesianModule
+from tribayes.posterior import Prior
+from tribayes.posterior.parametrisation import rho_of
+
+WINDOW = 1000  # steps between two visits of the host
+
+NETWORKS: dict[str, Callable[[Setting], nn.Module]] = {
+    "lenet-100": lambda setting: LeNet(100, setting.dropout),
+    "lenet-250": lambda setting: LeNet(250, setting.dropout),
+    "cifar10-full": lambda setting: Cifar10Full(setting.xavier),
+    "digits": lambda _: DigitsNet(),
+}
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Images as the network takes them, and labels, on one device."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class Trainer:
+    """A network on its way. `advance` trains; `state` and `load_state` carry everything a resumed run needs."""
+
+    def __init__(self, setting: Setting, train: Examples, seed: int) -> None:
+        self.setting, self.train, self.seed = setting, train, seed
+        self.device = train.images.device
+        self.model = build_model(setting, seed).to(self.device)
+        self.generator = torch.Generator(self.device).manual_seed(seed_of(seed, 1))
+        for module in self.model.modules():
+            if isinstance(module, SeededDropout):
+                module.generator = self.generator
+        self.optimizer = CaffeSGD(_groups(setting, self.model), setting.momentum)
+        self.elbo = ELBO(Categorical(), data_size=len(train), kl_weight=setting.kl_weight)
+        self.iteration = 0
+        self._place = torch.zeros((), dtype=torch.int64, device=self.device)  # the iteration, on the device
+        self._order = torch.zeros(WINDOW, setting.batch, dtype=torch.int64, device=self.device)
+        self._losses = torch.zeros(WINDOW, 2, device=self.device)
+
+    def advance(self, steps: int) -> None:
+        """Train some steps, at most to the end of the window."""
+        self.prepare()
+        steps = min(steps, WINDOW - self.iteration % WINDOW)
+        for _ in range(steps):
+            self.step()
+        self.note_steps(steps)
+
+    def prepare(self) -> None:
+        """Lay out the batches of a window that begins."""
+        if self.iteration % WINDOW == 0:
+            self._order.copy_(self._window_order())
+
+    def note_steps(self, steps: int) -> None:
+        """Tell the host that the device has been told to do so many steps."""
+        self.iteration += steps
+
+    def window_losses(self) -> Tensor:
+        """Loss and NLL of the steps of the window that ended last or is under way, (steps, 2), on the device."""
+        return self._losses[: (self.iteration - 1) % WINDOW + 1]
+
+    def step(self) -> None:
+        """One step, entirely on the device: it can be captured."""
+        place = (self._place % WINDOW).unsqueeze(0)
+        batch = self._order.index_select(0, place).squeeze(0)
+        loss, nll = self._loss(self.train.images[batch], self.train.labels[batch])
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step(learning_rate(self.setting, self._place))
+        self._losses.index_copy_(0, place, torch.stack([loss.detach(), nll.detach()]).unsqueeze(0))
+        self._place += 1
+
+    def _loss(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        if not isinstance(self.model, BayesianModule):
+            nll = F.cross_entropy(self.model(images), labels)
+            return nll, nll
+        stabilise_(self.model, self.setting.guards, self.generator)
+        with holding(self.model, [self.model.sample_weights(generator=self.generator)]):
+            terms = self.elbo(self.model, images, labels)
+        if not self.setting.kl_warmup:
+            return terms.loss, terms.nll
+        share = (self._place / self.setting.kl_warmup).clamp(max=1)
+        return terms.nll + share * self.elbo.nu() * terms.kl, terms.nll
+
+    def _window_order(self) -> Tensor:
+        start = self.iteration - self.iteration % WINDOW
+        return batch_order(len(self.train), self.setting.batch, start, WINDOW, self.seed)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that changes, as tensors by name, on the CPU: what a checkpoint holds."""
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        for group, velocities in zip(self.optimizer.groups, self.optimizer.velocities, strict=True):
+            tensors |= {f"velocity.{group.name}.{i}": value for i, value in enumerate(velocities)}
+        tensors["generator"] = self.generator.get_state()
+        tensors["iteration"] = torch.tensor(self.iteration)
+        return {name: value.detach().cpu().clone() for name, value in tensors.items()}
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None:
+        """Continue where `state` was taken."""
+        self.model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")})
+        for group, velocities in zip(self.optimizer.groups, self.optimizer.velocities, strict=True):
+            for i, value in enumerate(velocities):
+                value.copy_(tensors[f"velocity.{group.name}.{i}"])
+        self.generator.set_state(tensors["generator"])
+        self.iteration = int(tensors["iteration"])
+        self._place.fill_(self.iteration)
+        self._order.copy_(self._window_order())
+
+    @torch.no_grad()
+    def one_sample_error(self, test: Examples, chunk: int = 1000) -> float:
+        """The share of wrong predictions with a single draw of the weights for every `chunk` images (a rough figure).
+
+        Draws from a generator of its own, so that looking does not change the training.
+        """
+        self.model.eval()
+        source = torch.Generator(self.device).manual_seed(seed_of(self.seed, 3, self.iteration))
+        wrong = torch.zeros((), device=self.device)
+        for images, labels in zip(test.images.split(chunk), test.labels.split(chunk), strict=True):
+            wrong += (self._outputs(images, source).argmax(-1) != labels).sum()
+        self.model.train()
+        return float(wrong) / len(test)
+
+    def _outputs(self, images: Tensor, source: torch.Generator) -> Tensor:
+        if not isinstance(self.model, BayesianModule):
+            return self.model(images)
+        return self.model.apply_weights(self.model.sample_weights(generator=source), images)
+
+
+def build_model(setting: Setting, seed: int) -> nn.Module:
+    """The network of a setting, freshly initialised from the seed, Bayesian unless the setting is frequentist."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of(seed, 0))
+        network = NETWORKS[setting.network](setting)
+        if not setting.bayesian:
+            return network
+        prior = {pattern: Prior(scale=scale) for pattern, scale in setting.prior_scale.items()}
+        rho = _initial_rho(setting, network) if setting.family == "tridiagonal" else 0.0
+        return to_bayesian(network, prior=prior or None, tau=setting.tau, rho=rho, family=setting.family)
+
+
+def _initial_rho(setting: Setting, network: nn.Module) -> dict[str, float]:
+    """|γ| as set, with a random sign for each tensor."""
+    names = [name for name, _ in network.named_parameters()]
+    signs = torch.randint(0, 2, (len(names),)) * 2 - 1
+    rho = rho_of(torch.tensor(setting.gamma, dtype=torch.float64))
+    return {name: float(rho * sign) for name, sign in zip(names, signs, strict=True)}
+
+
+def learning_rate(setting: Setting, iteration: Tensor) -> Tensor:
+    """The learning rate at an iteration that lies on the device."""
+    if setting.policy == "inverse":
+        return setting.learning_rate * (1 + setting.policy_gamma * iteration).pow(-0.75)
+    if setting.policy == "cosine":
+        return setting.learning_rate * 0.5 * (1 + torch.cos(math.pi * iteration / setting.iterations))
+    return torch.full((), setting.learning_rate, device=iteration.device)
+
+
+def batch_order(examples: int, batch: int, start: int, steps: int, seed: int) -> Tensor:
+    """(steps, batch): which examples each step from `start` on sees; every epoch is a permutation of its own seed.
+
+    Batches run on from one epoch into the next, so that no example is left out.
+    """
+    first, last = start * batch, (start + steps) * batch
+    epochs = range(first // examples, (last - 1) // examples + 1)
+    sources = (torch.Generator().manual_seed(seed_of(seed, 2, epoch)) for epoch in epochs)
+    orders = torch.cat([torch.randperm(examples, generator=source) for source in sources])
+    offset = first - epochs[0] * examples
+    return orders[offset : offset + steps * batch].view(steps, batch)
+
+
+def _groups(setting: Setting, model: nn.Module) -> list[Group]:
+    if not isinstance(model, BayesianModule):
+        return [
+            Group(name, [parameter], _bias_rate(setting, name), _decay(setting, name))
+            for name, parameter in model.named_parameters()
+        ]
+    means = dict(model.module.named_parameters())
+    return [
+        Group("weights", [p for name, p in means.items() if not name.endswith("bias")]),
+        Group("biases", [p for name, p in means.items() if name.endswith("bias")], setting.bias_rate),
+        Group("scales", model.family.scale_parameters()),
+        Group("correlations", model.family.correlation_parameters(), setting.kappa),
+    ]
+
+
+def _bias_rate(setting: Setting, name: str) -> float:
+    return setting.bias_rate if name.endswith("bias") else 1.0
+
+
+def _decay(setting: Setting, name: str) -> float:
+    return next((decay for pattern, decay in setting.weight_decay.items() if fnmatchcase(name, pattern)), 0.0)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tribayes.posterior import FactorisedNormal, TridiagonalNormal, tridiagonal
-from tribayes.posterior.draw import draw
+from tribayes.posterior.draw import draw, draw_raw
 
 LOC = torch.tensor([0.5, -2.0, 1e-3, 3.0, -0.7], dtype=torch.float64)
 
@@ -51,6 +51,40 @@ def test_draw_passes_gradcheck_twice():
     inputs = _inputs((2,), (3,))
     assert torch.autograd.gradcheck(draw, inputs)
     assert torch.autograd.gradgradcheck(draw, inputs)
+
+
+@pytest.mark.parametrize("gamma", [0.0, -3.0, 10.0])
+@pytest.mark.parametrize("sample", [(), (4,)])
+def test_draw_from_raw_numbers_equals_autograd(gamma, sample):
+    loc, _, _, normals = _inputs((), sample)
+    raw = [torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (-0.7, gamma)]
+    t = torch.tanh(raw[1] / 4)
+    current = torch.log1p(raw[0].exp()) / torch.sqrt(1 + t * t)
+    ours, plain = draw_raw(loc, *raw, normals), _plain(loc, current, t * current, normals)
+    torch.testing.assert_close(ours, plain, rtol=1e-13, atol=1e-15)
+    upstream = torch.randn_like(plain)
+    for our, their in zip(
+        torch.autograd.grad(ours, [loc, *raw], upstream),
+        torch.autograd.grad(plain, [loc, *raw], upstream),
+        strict=True,
+    ):
+        torch.testing.assert_close(our, their, rtol=1e-12, atol=1e-14)
+
+
+def test_draw_from_raw_numbers_passes_gradcheck_twice():
+    loc, _, _, normals = _inputs((), (3,))
+    raw = [torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (-0.7, -2.0)]
+    assert torch.autograd.gradcheck(draw_raw, (loc, *raw, normals))
+    assert torch.autograd.gradgradcheck(draw_raw, (loc, *raw, normals))
+
+
+def test_draw_from_raw_numbers_is_the_general_draw_where_values_cannot_be_read():
+    loc, _, _, _ = (value.detach() for value in _inputs())
+    normals = torch.randn(4, 7, dtype=torch.float64)
+    raw = torch.tensor([[-0.7, 1.0], [0.3, -2.0], [1.0, 0.0], [-4.0, 9.0]], dtype=torch.float64)
+    mapped = torch.func.vmap(lambda pair, x: draw_raw(loc, pair[0], pair[1], x))(raw, normals)
+    looped = torch.stack([draw_raw(loc, *pair, x) for pair, x in zip(raw, normals, strict=True)])
+    torch.testing.assert_close(mapped, looped, rtol=1e-13, atol=1e-15)
 
 
 def test_draw_under_vmap_and_func_grad_equals_the_loop():

@@ -1,22 +1,26 @@
 """One reparameterised draw, w = m + |m| τ ε with ε ~ N(0, T(ρ)), and its backward pass in O(K).
 
-With τ ε_i = A x_i + B x_{i−1} over K + 1 normals (correlation.py; A = τα, B = τβ) and g = ∂L/∂w, the paper's double
-loop (34)-(45) comes to
+With τ ε_i = A x_i + B x_{i−1} over K + 1 normals (correlation.py; A = τα, B = τβ), r_i = sign(m_i) τ ε_i and
+g = ∂L/∂w, the draw is w_i = m_i (1 + r_i) and the paper's double loop (34)-(45) comes to
 
-    ∂L/∂m_i = g_i (1 + sign(m_i) τ ε_i),     ∂L/∂A = Σ g_i |m_i| x_i,     ∂L/∂B = Σ g_i |m_i| x_{i−1}.
+    ∂L/∂m_i = g_i (1 + r_i),     ∂L/∂A = Σ g_i |m_i| x_i,     ∂L/∂B = Σ g_i |m_i| x_{i−1}.
 
-Autograd would find the same numbers with twice the passes over memory; this is why they are written out.
+Autograd would find the same numbers with twice the passes over memory; this is why they are written out. On a CPU a
+small draw costs mostly the calls themselves, so there the scalars are Python's own (`draw_raw`).
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
-from tribayes.posterior.correlation import correlate, neighbours
+from tribayes.posterior import parametrisation
+from tribayes.posterior.correlation import correlate, mixing, neighbours
 
 
 def draw(loc: Tensor, current: Tensor, previous: Tensor, normals: Tensor) -> Tensor:
@@ -28,34 +32,118 @@ def draw(loc: Tensor, current: Tensor, previous: Tensor, normals: Tensor) -> Ten
     return drawn
 
 
+def draw_raw(loc: Tensor, delta: Tensor, gamma: Tensor, normals: Tensor) -> Tensor:
+    """The same from the raw parameters δ and γ of a single law, differentiable in them.
+
+    Shapes: loc (K,), delta and gamma (), normals (*sample, K + 1) → (*sample, K).
+    """
+    if not _plain_on_cpu(loc, delta, gamma, normals):
+        weights = mixing(parametrisation.coefficient_of(gamma), parametrisation.tau_of(delta))
+        return draw(loc, *weights, normals)
+    drawn: Tensor = _RawDraw.apply(loc, delta, gamma, normals)
+    return drawn
+
+
 class _Draw(torch.autograd.Function):
+    """From mixing weights that are tensors: any shape, any device, under any transform."""
+
     generate_vmap_rule = True
 
     @staticmethod
     def forward(loc: Tensor, current: Tensor, previous: Tensor, normals: Tensor) -> tuple[Tensor, Tensor]:
-        noise = correlate(normals, current, previous)
-        return torch.addcmul(loc, noise, loc.abs()), noise
+        relative = correlate(normals, current, previous) * loc.sign()
+        return torch.addcmul(loc, loc, relative), relative
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
-        _, noise = output
-        ctx.mark_non_differentiable(noise)
-        ctx.save_for_backward(*inputs, noise)
+        _, relative = output
+        ctx.mark_non_differentiable(relative)
+        ctx.save_for_backward(*inputs, relative)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor, Tensor, Tensor, None]:
-        loc, current, previous, normals, noise = ctx.saved_tensors
+        loc, current, previous, normals, relative = ctx.saved_tensors
         if torch.is_grad_enabled():  # to be differentiated again: the noise must be seen to depend on its weights
-            noise = correlate(normals, current, previous)
+            relative = correlate(normals, current, previous) * loc.sign()
+        by_loc, by_current, by_previous = _gradients(grad, loc, normals, relative)
+        return _like(by_loc, loc), _like(by_current, current), _like(by_previous, previous), None
+
+
+class _RawDraw(torch.autograd.Function):
+    """From δ and γ, one vector on a CPU: their share of the chain rule is a few Python numbers.
+
+    New memory and further calls cost more there than arithmetic. So results are overwritten where they can be, and
+    1 + r_i is read off the draw itself, as w_i / m_i: m must not be zero, where the law has no density either.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, loc: Tensor, delta: Tensor, gamma: Tensor, normals: Tensor) -> Tensor:
+        tau, t = _softplus(delta.item()), math.tanh(0.25 * gamma.item())
+        current = tau / math.hypot(t, 1)
         x_before, x = neighbours(normals)
-        signed = grad * loc.sign()
-        weighted = signed * loc  # g |m|
+        drawn = torch.mul(x, current).add_(x_before, alpha=t * current).mul_(loc.abs()).add_(loc)
+        ctx.save_for_backward(loc, delta, gamma, normals, drawn)
+        return drawn
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        loc, delta, gamma, normals, drawn = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return (*_differentiable_gradients(grad, loc, delta, gamma, normals), None)
+        by_loc = (grad * drawn).div_(loc)
+        weighted = loc.abs().mul_(grad)
+        x_before, x = neighbours(normals)
+        by_current, by_previous = torch.dot(weighted, x), torch.dot(weighted, x_before)
+        number, t = delta.item(), math.tanh(0.25 * gamma.item())
+        by_delta, by_gamma = _raw_factors(_softplus(number), _sigmoid(number), t)
         return (
-            _like(torch.addcmul(grad, signed, noise), loc),
-            _like(_inner(weighted, x), current),
-            _like(_inner(weighted, x_before), previous),
+            by_loc,
+            torch.add(by_current, by_previous, alpha=t).mul_(by_delta),
+            torch.sub(by_previous, by_current, alpha=t).mul_(by_gamma),
             None,
         )
+
+
+def _differentiable_gradients(
+    grad: Tensor, loc: Tensor, delta: Tensor, gamma: Tensor, normals: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients as functions of all they depend on, to be differentiated again."""
+    tau, t = parametrisation.tau_of(delta), parametrisation.coefficient_of(gamma)
+    relative = correlate(normals, *mixing(t, tau)) * loc.sign()
+    by_loc, by_current, by_previous = _gradients(grad, loc, normals, relative)
+    by_delta, by_gamma = _raw_factors(tau, torch.sigmoid(delta), t)
+    return by_loc, (by_current + t * by_previous) * by_delta, (by_previous - t * by_current) * by_gamma
+
+
+def _gradients(grad: Tensor, loc: Tensor, normals: Tensor, relative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """∂L/∂m, ∂L/∂A and ∂L/∂B, with the axes of the draw."""
+    x_before, x = neighbours(normals)
+    weighted = grad * loc.abs()
+    return torch.addcmul(grad, grad, relative), _inner(weighted, x), _inner(weighted, x_before)
+
+
+def _raw_factors(tau: Any, slope: Any, t: Any) -> tuple[Any, Any]:
+    """What turns ∂L/∂A + t ∂L/∂B into ∂L/∂δ, and ∂L/∂B − t ∂L/∂A into ∂L/∂γ.
+
+    A = τ/√(1 + t²), B = tA, dτ/dδ = slope = sigmoid(δ), dt/dγ = (1 − t²)/4.
+    """
+    shrink = (1 + t * t) ** -0.5
+    return slope * shrink, tau * shrink**3 * (1 - t * t) / 4
+
+
+def _plain_on_cpu(*tensors: Tensor) -> bool:
+    """Ordinary vectors and numbers whose values may be read: not traced, not batched by vmap, not fake."""
+    if torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None:
+        return False
+    return all(type(tensor) in (Tensor, Parameter) and tensor.is_cpu and tensor.ndim < 2 for tensor in tensors)
+
+
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
 
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:

@@ -127,6 +127,12 @@ class Tridiagonal(Diagonal):
         self.gamma = nn.Parameter(_raw(parametrisation.gamma_of, rho, means[0]))
 
     def laws(self, means: Sequence[Tensor]) -> list[Law]:
+        if self.delta.is_cpu:  # there a draw reads its two numbers; elsewhere they are computed for all tensors at once
+            raw = zip(_single(self.delta).unbind(), _single(self.gamma).unbind(), strict=True)
+            return [
+                TridiagonalNormal.from_raw(mean, delta.to(mean), gamma.to(mean))
+                for mean, (delta, gamma) in zip(means, raw, strict=True)
+            ]
         tau = parametrisation.tau_of(_single(self.delta))
         coefficient = parametrisation.coefficient_of(_single(self.gamma))
         columns = (tau, coefficient, *correlation.mixing(coefficient, tau))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch.distributions import Distribution, constraints
 
 from tribayes._errors import check_all, refusal, wrong_type
 from tribayes.posterior import correlation, parametrisation
-from tribayes.posterior.draw import draw
+from tribayes.posterior.draw import draw, draw_raw
 from tribayes.posterior.noise import Randomness, generator_of, standard_normals
 
 _LARGEST_DENSE = 2**28  # entries of a dense covariance: one GiB in float32
@@ -59,6 +60,9 @@ class TridiagonalNormal(Distribution):
     support = constraints.real_vector
     has_rsample = True
 
+    _raw: tuple[Tensor, ...] = ()  # (δ, γ) where the law was made of them
+    _rho: Tensor | None = None  # ρ where it was given
+
     def __init__(
         self,
         loc: Tensor,
@@ -77,8 +81,10 @@ class TridiagonalNormal(Distribution):
     @classmethod
     def from_raw(cls, loc: Tensor, delta: Tensor, gamma: Tensor) -> TridiagonalNormal:
         """The law of the unconstrained pair (δ, γ), at full precision also near |ρ| = ½. Nothing is checked."""
-        tau, coefficient = parametrisation.tau_of(delta), parametrisation.coefficient_of(gamma)
-        return cls.from_scalars(loc, tau, coefficient, *correlation.mixing(coefficient, tau))
+        law = cls.__new__(cls)
+        law._raw = (delta, gamma)  # τ and the rest are computed when they are asked for; a draw needs none of it
+        law._place(loc, delta, gamma)
+        return law
 
     @classmethod
     def from_scalars(
@@ -92,12 +98,31 @@ class TridiagonalNormal(Distribution):
     def _set(
         self, loc: Tensor, tau: Tensor, coefficient: Tensor, mixing: tuple[Tensor, Tensor], rho: Tensor | None = None
     ) -> None:
-        batch = torch.broadcast_shapes(loc.shape[:-1], tau.shape, coefficient.shape)
-        self.loc = loc if loc.shape[:-1] == batch else loc.expand(batch + loc.shape[-1:])
         # these keep their own shapes: a gradient for each is reduced once, in the draw
         self._tau, self._coefficient, self._mixing = tau, coefficient, mixing
         self._rho = rho  # as given; otherwise it follows from the coefficient
-        super().__init__(batch, loc.shape[-1:], validate_args=False)
+        self._place(loc, tau, coefficient)
+
+    def _place(self, loc: Tensor, *scalars: Tensor) -> None:
+        *_, size = shape = loc.shape
+        batch = shape[:-1]
+        if any(scalar.ndim for scalar in scalars):  # torch.broadcast_shapes costs as much as a small draw
+            batch = torch.broadcast_shapes(batch, *(scalar.shape for scalar in scalars))
+            loc = loc.expand(*batch, size)
+        self.loc = loc
+        super().__init__(batch, shape[-1:], validate_args=False)
+
+    @cached_property
+    def _tau(self) -> Tensor:
+        return parametrisation.tau_of(self._raw[0])
+
+    @cached_property
+    def _coefficient(self) -> Tensor:
+        return parametrisation.coefficient_of(self._raw[1])
+
+    @cached_property
+    def _mixing(self) -> tuple[Tensor, Tensor]:
+        return correlation.mixing(self._coefficient, self._tau)
 
     @property
     def tau(self) -> Tensor:
@@ -178,6 +203,8 @@ class TridiagonalNormal(Distribution):
         shape = torch.Size(sample_shape) + self.batch_shape + torch.Size([self.size + 1])
         source = generator_of(generator, self.loc.device)
         normals = standard_normals(shape, self.loc, source)
+        if self._raw and not self.batch_shape:
+            return draw_raw(self.loc, self._raw[0], self._raw[1], normals)
         return draw(self.loc, *self._mixing, normals)
 
     def log_prob(self, value: Tensor) -> Tensor:

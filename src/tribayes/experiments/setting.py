@@ -33,9 +33,10 @@ class Setting:
     gamma: float = 0.0400053301  # * initial |γ|, with a random sign: just outside the paper's guard
     bias_rate: float = 1.0  # * learning rate multiplier of biases
     xavier: bool = False  # * CIFAR-10: start from Caffe's Xavier rule instead of small Gaussians
-    weight_decay: Mapping[str, float] = field(default_factory=dict)  # by name pattern; frequentist only
+    weight_decay: Mapping[str, float] = field(default_factory=dict)  # L2 penalty, by name pattern
     dropout: float = 0.0  # frequentist only
     guards: str = "paper"
+    sampler: str = "auto"  # "torch", "fused"
     validation: int = 0  # training images held out, and tested on instead of the test set
 
     def __post_init__(self) -> None:

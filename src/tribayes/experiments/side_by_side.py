@@ -18,7 +18,7 @@ _WARM_UP = 10  # eager steps before a capture, as torch asks for; they count
 
 
 def train_side_by_side(trainers: Sequence[Trainer], pause: Callable[[], None], every: int = WINDOW) -> None:
-    """Run every trainer to its last iteration; `pause` is called after every `every` steps and at a window's end.
+    """Run every trainer to its last iteration; `pause` is called at multiples of `every` and at a window's end.
 
     On a CPU they take turns. All must stand at the same iteration and have as many to go. What `pause` raises ends
     the training, with every trainer at a step's end.
@@ -26,7 +26,8 @@ def train_side_by_side(trainers: Sequence[Trainer], pause: Callable[[], None], e
     first = trainers[0]
     graph = None
     while first.iteration < first.setting.iterations:
-        steps = min(every, WINDOW - first.iteration % WINDOW, first.setting.iterations - first.iteration)
+        ahead = (every - first.iteration % every, WINDOW - first.iteration % WINDOW)
+        steps = min(*ahead, first.setting.iterations - first.iteration)
         if first.device.type != "cuda":
             _eagerly(trainers, steps)
         elif graph is None:

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from tribayes.experiments.models import Cifar10Full, DigitsNet, LeNet, SeededDropout
 from tribayes.experiments.setting import Setting
-from tribayes.experiments.sgd import CaffeSGD, Group
-from tribayes.inference import ELBO, Categorical
+from tribayes.experiments.sgd import CaffeSGD, Parameter
 from tribayes.nn.convert import stabilise_, to_bayesian
-from tribayes.nn.holding import holding, seed_of
+from tribayes.nn.holding import seed_of
 from tribayes.nn.module import BayesianModule
 from tribayes.posterior import Prior
 from tribayes.posterior.parametrisation import rho_of
@@ -53,15 +52,19 @@ class Trainer:
         self.setting, self.train, self.seed = setting, train, seed
         self.device = train.images.device
         self.model = build_model(setting, seed).to(self.device)
+        if isinstance(self.model, BayesianModule):
+            self.model.sampler = sampler_for(setting, self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed_of(seed, 1))
         for module in self.model.modules():
             if isinstance(module, SeededDropout):
                 module.generator = self.generator
-        self.optimizer = CaffeSGD(_groups(setting, self.model), setting.momentum)
-        self.elbo = ELBO(Categorical(), data_size=len(train), kl_weight=setting.kl_weight)
+        self.optimizer = CaffeSGD(_parameters(setting, self.model), setting.momentum)
+        self.nu = setting.kl_weight / len(train)
         self.iteration = 0
-        self._place = torch.zeros((), dtype=torch.int64, device=self.device)  # the iteration, on the device
+        # the window under way, on the device: where it stands, whom each step sees, and how it weighs them
+        self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
         self._order = torch.zeros(WINDOW, setting.batch, dtype=torch.int64, device=self.device)
+        self._rates = torch.zeros(WINDOW, 2, device=self.device)  # learning rate, ν
         self._losses = torch.zeros(WINDOW, 2, device=self.device)
 
     def advance(self, steps: int) -> None:
@@ -73,9 +76,9 @@ class Trainer:
         self.note_steps(steps)
 
     def prepare(self) -> None:
-        """Lay out the batches of a window that begins."""
+        """Lay out the batches and rates of a window that begins."""
         if self.iteration % WINDOW == 0:
-            self._order.copy_(self._window_order())
+            self._lay_out_window()
 
     def note_steps(self, steps: int) -> None:
         """Tell the host that the device has been told to do so many steps."""
@@ -87,50 +90,51 @@ class Trainer:
 
     def step(self) -> None:
         """One step, entirely on the device: it can be captured."""
-        place = (self._place % WINDOW).unsqueeze(0)
-        batch = self._order.index_select(0, place).squeeze(0)
-        loss, nll = self._loss(self.train.images[batch], self.train.labels[batch])
+        batch = self._order.index_select(0, self._place).squeeze(0)
+        rate, nu = self._rates.index_select(0, self._place).squeeze(0).unbind()
+        loss, nll = self._loss(self.train.images[batch], self.train.labels[batch], nu)
         self.optimizer.zero_grad()
         loss.backward()
-        self.optimizer.step(learning_rate(self.setting, self._place))
-        self._losses.index_copy_(0, place, torch.stack([loss.detach(), nll.detach()]).unsqueeze(0))
+        self.optimizer.step(rate)
+        self._losses.index_copy_(0, self._place, torch.stack([loss, nll]).detach().unsqueeze(0))
         self._place += 1
 
-    def _loss(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def _loss(self, images: Tensor, labels: Tensor, nu: Tensor) -> tuple[Tensor, Tensor]:
         if not isinstance(self.model, BayesianModule):
             nll = F.cross_entropy(self.model(images), labels)
             return nll, nll
         stabilise_(self.model, self.setting.guards, self.generator)
-        with holding(self.model, [self.model.sample_weights(generator=self.generator)]):
-            terms = self.elbo(self.model, images, labels)
-        if not self.setting.kl_warmup:
-            return terms.loss, terms.nll
-        share = (self._place / self.setting.kl_warmup).clamp(max=1)
-        return terms.nll + share * self.elbo.nu() * terms.kl, terms.nll
+        weights, divergence = self.model.sample_weights_and_kl(generator=self.generator)
+        nll = F.cross_entropy(self.model.apply_weights(weights, images), labels)
+        return nll + nu * divergence, nll
 
-    def _window_order(self) -> Tensor:
+    def _lay_out_window(self) -> None:
         start = self.iteration - self.iteration % WINDOW
-        return batch_order(len(self.train), self.setting.batch, start, WINDOW, self.seed)
+        self._order.copy_(batch_order(len(self.train), self.setting.batch, start, WINDOW, self.seed))
+        steps = range(start, start + WINDOW)
+        rates = [(learning_rate(self.setting, i), self.nu * warm_up(self.setting, i)) for i in steps]
+        self._rates.copy_(torch.tensor(rates))
+        self._place.fill_(self.iteration - start)
 
     def state(self) -> dict[str, Tensor]:
         """Everything that changes, as tensors by name, on the CPU: what a checkpoint holds."""
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
-        for group, velocities in zip(self.optimizer.groups, self.optimizer.velocities, strict=True):
-            tensors |= {f"velocity.{group.name}.{i}": value for i, value in enumerate(velocities)}
+        velocities = zip(self.optimizer.names, self.optimizer.velocities, strict=True)
+        tensors |= {f"velocity.{name}": value for name, value in velocities}
         tensors["generator"] = self.generator.get_state()
         tensors["iteration"] = torch.tensor(self.iteration)
+        tensors["losses"] = self._losses  # those of the window under way are still to be written down
         return {name: value.detach().cpu().clone() for name, value in tensors.items()}
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         """Continue where `state` was taken."""
         self.model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")})
-        for group, velocities in zip(self.optimizer.groups, self.optimizer.velocities, strict=True):
-            for i, value in enumerate(velocities):
-                value.copy_(tensors[f"velocity.{group.name}.{i}"])
+        for name, value in zip(self.optimizer.names, self.optimizer.velocities, strict=True):
+            value.copy_(tensors[f"velocity.{name}"])
         self.generator.set_state(tensors["generator"])
         self.iteration = int(tensors["iteration"])
-        self._place.fill_(self.iteration)
-        self._order.copy_(self._window_order())
+        self._losses.copy_(tensors["losses"])
+        self._lay_out_window()
 
     @torch.no_grad()
     def one_sample_error(self, test: Examples, chunk: int = 1000) -> float:
@@ -172,13 +176,25 @@ def _initial_rho(setting: Setting, network: nn.Module) -> dict[str, float]:
     return {name: float(rho * sign) for name, sign in zip(names, signs, strict=True)}
 
 
-def learning_rate(setting: Setting, iteration: Tensor) -> Tensor:
-    """The learning rate at an iteration that lies on the device."""
+def sampler_for(setting: Setting, device: torch.device) -> str:
+    """How a setting's weights are drawn: "auto" is fused on a GPU for the families that have it."""
+    if setting.sampler != "auto":
+        return setting.sampler
+    return "fused" if device.type == "cuda" and setting.family != "mean_field" else "torch"
+
+
+def learning_rate(setting: Setting, iteration: int) -> float:
+    """The learning rate at an iteration."""
     if setting.policy == "inverse":
-        return setting.learning_rate * (1 + setting.policy_gamma * iteration).pow(-0.75)
+        return setting.learning_rate * (1 + setting.policy_gamma * iteration) ** -0.75
     if setting.policy == "cosine":
-        return setting.learning_rate * 0.5 * (1 + torch.cos(math.pi * iteration / setting.iterations))
-    return torch.full((), setting.learning_rate, device=iteration.device)
+        return setting.learning_rate * 0.5 * (1 + math.cos(math.pi * iteration / setting.iterations))
+    return setting.learning_rate
+
+
+def warm_up(setting: Setting, iteration: int) -> float:
+    """The share of the divergence that counts at an iteration."""
+    return min(1.0, iteration / setting.kl_warmup) if setting.kl_warmup else 1.0
 
 
 def batch_order(examples: int, batch: int, start: int, steps: int, seed: int) -> Tensor:
@@ -194,19 +210,18 @@ def batch_order(examples: int, batch: int, start: int, steps: int, seed: int) ->
     return orders[offset : offset + steps * batch].view(steps, batch)
 
 
-def _groups(setting: Setting, model: nn.Module) -> list[Group]:
-    if not isinstance(model, BayesianModule):
-        return [
-            Group(name, [parameter], _bias_rate(setting, name), _decay(setting, name))
-            for name, parameter in model.named_parameters()
-        ]
-    means = dict(model.module.named_parameters())
-    return [
-        Group("weights", [p for name, p in means.items() if not name.endswith("bias")]),
-        Group("biases", [p for name, p in means.items() if name.endswith("bias")], setting.bias_rate),
-        Group("scales", model.family.scale_parameters()),
-        Group("correlations", model.family.correlation_parameters(), setting.kappa),
+def _parameters(setting: Setting, model: nn.Module) -> list[Parameter]:
+    network = model.module if isinstance(model, BayesianModule) else model
+    learned = [
+        Parameter(name, value, _bias_rate(setting, name), _decay(setting, name))
+        for name, value in network.named_parameters()
     ]
+    if isinstance(model, BayesianModule):
+        family = model.family
+        learned += [Parameter(f"scale.{i}", value) for i, value in enumerate(family.scale_parameters())]
+        correlations = enumerate(family.correlation_parameters())
+        learned += [Parameter(f"correlation.{i}", value, setting.kappa) for i, value in correlations]
+    return learned
 
 
 def _bias_rate(setting: Setting, name: str) -> float:

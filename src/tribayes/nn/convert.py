@@ -26,6 +26,7 @@ def to_bayesian(
     family: str | type[Family] = "tridiagonal",
     where: Where = None,
     generator: Randomness = None,
+    sampler: str = "torch",
     dry_run: Literal[False] = False,
 ) -> BayesianModule: ...
 
@@ -40,6 +41,7 @@ def to_bayesian(
     family: str | type[Family] = "tridiagonal",
     where: Where = None,
     generator: Randomness = None,
+    sampler: str = "torch",
     dry_run: Literal[True],
 ) -> Plan: ...
 
@@ -53,6 +55,7 @@ def to_bayesian(
     family: str | type[Family] = "tridiagonal",
     where: Where = None,
     generator: Randomness = None,
+    sampler: str = "torch",
     dry_run: bool = False,
 ) -> BayesianModule | Plan:
     """Make a network Bayesian: its parameters become the means of a posterior over weights.
@@ -70,6 +73,8 @@ def to_bayesian(
             (name, parameter) -> bool. Default: all that require gradients, but those of normalisation layers
             (modules whose class name ends in Norm, Norm1d, Norm2d or Norm3d).
         generator: randomness for the signs of means that start at zero.
+        sampler: "torch", or "fused": all tensors drawn by one operation, a Triton kernel on a GPU, that makes the
+            noise again in the backward pass instead of keeping it. The same law from other random numbers.
         dry_run: print what would be converted and return that plan; the network is left alone.
 
     In a pattern dictionary the first pattern that matches a name counts; names without one get the default.
@@ -87,7 +92,9 @@ def to_bayesian(
         plan = make_plan(net, prior=prior, tau=tau, rho=rho, family=family, where=where)
         print(plan)
         return plan
-    return BayesianModule(net, prior=prior, tau=tau, rho=rho, family=family, where=where, generator=generator)
+    return BayesianModule(
+        net, prior=prior, tau=tau, rho=rho, family=family, where=where, generator=generator, sampler=sampler
+    )
 
 
 def to_deterministic(model: nn.Module) -> nn.Module:

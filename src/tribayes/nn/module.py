@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from tribayes._errors import refusal, wrong_type
+from tribayes.nn.fused import check_sampler, fused_draw, fused_guard_
 from tribayes.nn.plan import DEFAULT_RHO, DEFAULT_TAU, Plan, Priors, Rho, Tau, make_plan
 from tribayes.nn.selection import Where
 from tribayes.nn.table import PosteriorRow, PosteriorTable
@@ -45,6 +46,7 @@ class BayesianModule(nn.Module):
     """
 
     layout: Tensor
+    _sampler: str
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class BayesianModule(nn.Module):
         family: str | type[Family] = "tridiagonal",
         where: Where = None,
         generator: Randomness = None,
+        sampler: str = "torch",
     ) -> None:
         super().__init__()
         refuse_twice(module)
@@ -65,6 +68,17 @@ class BayesianModule(nn.Module):
         self._names = tuple(candidate.name for candidate in plan.chosen)
         self._places = {candidate.name: _places(module, candidate.names) for candidate in plan.chosen}
         self._build(plan, generator)
+        self.sampler = sampler
+
+    @property
+    def sampler(self) -> str:
+        """How weights are drawn: "torch", or "fused", all tensors by one operation that keeps no noise."""
+        return self._sampler
+
+    @sampler.setter
+    def sampler(self, value: str) -> None:
+        check_sampler(value, self.family)
+        self._sampler = value
 
     def _build(self, plan: Plan, generator: Randomness) -> None:
         means = [candidate.parameter for candidate in plan.chosen]
@@ -104,12 +118,22 @@ class BayesianModule(nn.Module):
             generator: a torch.Generator or an integer seed; None uses torch's global generator.
         """
         sample_shape = _sample_shape(n)
+        if self.sampler == "fused":
+            drawn, _ = fused_draw(self, n or 1, generator, with_kl=False)
+            return {name: value.reshape(sample_shape + value.shape[1:]) for name, value in drawn.items()}
         laws = self.laws()
         draw = {}
         for name, mean, source in self._means_with_source(generator):
             flat = laws[name].rsample(sample_shape, source)
             draw[name] = flat.reshape(sample_shape + mean.shape).to(mean.dtype)
         return draw
+
+    def sample_weights_and_kl(self, *, generator: Randomness = None) -> tuple[dict[str, Tensor], Tensor]:
+        """One draw, and KL(q ‖ p): for the fused sampler in one pass over the means, forward and backward."""
+        if self.sampler != "fused":
+            return self.sample_weights(generator=generator), self.kl()
+        drawn, divergence = fused_draw(self, 1, generator, with_kl=True)
+        return {name: value.squeeze(0) for name, value in drawn.items()}, divergence
 
     def apply_weights(self, weights: Draw, /, *args: Any, **kwargs: Any) -> Any:
         """The network under given weights, as `sample_weights` returns them.
@@ -149,6 +173,9 @@ class BayesianModule(nn.Module):
     @torch.no_grad()
     def stabilise_(self, rule: Rule, generator: Randomness = None) -> None:
         """Apply the numerical guards in place; `tribayes.stabilise_` is the public way."""
+        if self.sampler == "fused":
+            fused_guard_(self, rule.name, generator)
+            return
         if self.family.multiplicative:
             for _, mean, source in self._means_with_source(generator):
                 guard_means_(mean, rule, source)

@@ -64,6 +64,10 @@ class Family(nn.Module, ABC):
     def stabilise_(self, rule: Rule, generator: torch.Generator | None = None) -> None:
         """Apply the guards to the raw parameters, in place."""
 
+    def raw_pair(self) -> tuple[Tensor, Tensor] | None:
+        """δ and γ of all tensors, (T,) each, for the paper's family and its special case: what the fused draw takes."""
+        return None
+
 
 class Diagonal(Family):
     """w_i = m_i + τ|m_i| x_i with one τ a tensor: the earlier model of Posch et al. (2019)."""
@@ -97,6 +101,9 @@ class Diagonal(Family):
         return (
             0.5 * (fixed + tau.square() * relative - sizes * (1 + 2 * tau.log()) - self._log_determinant(sizes)).sum()
         )
+
+    def raw_pair(self) -> tuple[Tensor, Tensor] | None:
+        return self.delta, torch.zeros_like(self.delta, requires_grad=False)
 
     def _log_determinant(self, sizes: Tensor) -> Tensor:
         """ln det T of each tensor: independent noise has none."""
@@ -140,6 +147,9 @@ class Tridiagonal(Diagonal):
             TridiagonalNormal.from_scalars(mean, *(scalar.to(mean) for scalar in scalars))
             for mean, *scalars in zip(means, *(column.unbind() for column in columns), strict=True)
         ]
+
+    def raw_pair(self) -> tuple[Tensor, Tensor] | None:
+        return self.delta, self.gamma
 
     def _log_determinant(self, sizes: Tensor) -> Tensor:
         coefficient = parametrisation.coefficient_of(_single(self.gamma)).to(sizes)

@@ -20,14 +20,15 @@ from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_DELTA, SM
 class Rule:
     """The bounds of one set of guards."""
 
+    name: str
     smallest_delta: float
     smallest_gamma: float  # in absolute value
     coin_for_sign: bool  # a value pushed out of an interval around 0 goes to a random side
 
 
 RULES = {
-    "closed_form": Rule(smallest_delta=SMALLEST_DELTA, smallest_gamma=0.0, coin_for_sign=False),
-    "paper": Rule(smallest_delta=-4.600166, smallest_gamma=0.04000533, coin_for_sign=True),
+    "closed_form": Rule("closed_form", smallest_delta=SMALLEST_DELTA, smallest_gamma=0.0, coin_for_sign=False),
+    "paper": Rule("paper", smallest_delta=-4.600166, smallest_gamma=0.04000533, coin_for_sign=True),
 }
 
 

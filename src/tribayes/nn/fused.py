@@ -1,0 +1,88 @@
+"""A module's weights by the fused draw: its means, raw parameters and priors handed to one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import Tensor
+
+from tribayes._errors import refusal
+from tribayes.posterior.family import Family
+from tribayes.posterior.fused import operation
+from tribayes.posterior.fused.layout import channels_last
+from tribayes.posterior.noise import Randomness, generator_of
+from tribayes.posterior.prior import TensorPrior
+
+if TYPE_CHECKING:
+    from tribayes.nn.module import BayesianModule
+
+SAMPLERS = ("torch", "fused")
+
+
+def check_sampler(sampler: str, family: Family) -> None:
+    """Refuse a word that is none, and the fused draw for a family it does not know."""
+    if sampler not in SAMPLERS:
+        raise refusal("sampler", sampler, f"be one of {list(SAMPLERS)}", "correct the word")
+    if sampler == "fused" and family.raw_pair() is None:
+        raise refusal(
+            "sampler",
+            sampler,
+            f'be "torch" for the family {type(family).__name__}: the fused draw is made for the tridiagonal and the '
+            "diagonal law",
+            'leave it at "torch"',
+        )
+
+
+def fused_draw(
+    module: BayesianModule, n: int, generator: Randomness, with_kl: bool
+) -> tuple[dict[str, Tensor], Tensor]:
+    """n draws of every random tensor, stacked, and KL(q ‖ p) where it is asked for (else 0)."""
+    names, means = zip(*module.means(), strict=True)
+    delta, gamma = _checked(means, module.family)
+    seeds = _seeds(n, delta.device, generator)
+    priors = list(cast(Iterable[TensorPrior], module.priors)) if with_kl else []
+    prior = [prior.loc for prior in priors], [prior.scale for prior in priors]
+    drawn, divergence = operation.draw(means, delta, gamma, seeds, _draw_dtype(delta.device), prior)
+    return dict(zip(names, drawn, strict=True)), divergence
+
+
+def fused_guard_(module: BayesianModule, rule: str, generator: Randomness) -> None:
+    """The guards (guards.py) for all tensors at once."""
+    means = [mean for _, mean in module.means()]
+    delta, _ = _checked(tuple(means), module.family)
+    gamma = next(iter(module.family.correlation_parameters()), None)
+    operation.guard_(means, delta, gamma, _seeds(1, delta.device, generator), rule)
+
+
+def _seeds(n: int, device: torch.device, generator: Randomness) -> Tensor:
+    source = generator_of(generator, device)
+    return torch.randint(2**62, (n,), device=device, generator=source)
+
+
+def _draw_dtype(device: torch.device) -> torch.dtype:
+    """Under autocast the draws come in its dtype: nothing is left to cast."""
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else torch.float32
+
+
+def _checked(means: tuple[Tensor, ...], family: Family) -> tuple[Tensor, Tensor]:
+    pair = family.raw_pair()
+    assert pair is not None  # the sampler was refused otherwise
+    device = pair[0].device
+    for mean in means:
+        if mean.dtype != torch.float32 or mean.device != device:
+            raise refusal(
+                "sampler",
+                "fused",
+                f"have float32 means on one device, but one is {mean.dtype} on {mean.device}",
+                'move the model, or set model.sampler = "torch"',
+            )
+        if not (mean.is_contiguous() or channels_last(mean)):
+            raise refusal(
+                "sampler",
+                "fused",
+                f"have means in row-major or channels_last memory, but one has the strides {mean.stride()}",
+                'make it contiguous, or set model.sampler = "torch"',
+            )
+    return pair

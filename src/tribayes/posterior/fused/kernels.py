@@ -1,0 +1,315 @@
+# mypy: ignore-errors
+"""The fused draw on a GPU: Triton kernels that make a tensor's noise where it is used.
+
+A model's tensors are cut into blocks of `BLOCK` entries, all in one launch; a table says where each block lies. The
+normals come from Philox, a counter-based generator: the backward pass makes them again instead of reading them.
+A block's entry number e is made of the normals number e (its own) and e − 1 (its neighbour's), so blocks of a tensor
+share a normal at their border, and an unused block between tensors keeps them independent.
+
+Columns of the table, by row b for block b: where its tensor begins in memory (an address), the block's first entry
+within the tensor, K, the tensor's number, its first entry in the flat output, the first number of its noise, and for
+channels_last memory the sizes C (channels) and P (positions) that turn a row-major entry into a place in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+COLUMNS = 8
+ROUNDS = tl.constexpr(7)  # of Philox: passes BigCrush from 7 on (Salmon et al. 2011)
+_UNIT = tl.constexpr(2.3283064365386963e-10)  # 2⁻³²
+_TWO_PI = tl.constexpr(6.283185307179586)
+
+
+@triton.jit
+def _pair(a: Any, b: Any, FAST: tl.constexpr) -> Any:
+    """Two normals from two 32-bit integers, by Box and Muller."""
+    u = a.to(tl.float32) * _UNIT + 0.5 * _UNIT
+    angle = (b.to(tl.float32) * _UNIT - 0.5) * _TWO_PI
+    if FAST:
+        radius = tl.sqrt(-2.0 * libdevice.fast_logf(u))
+        return radius * libdevice.fast_cosf(angle), radius * libdevice.fast_sinf(angle)
+    radius = tl.sqrt(-2.0 * tl.log(u))
+    return radius * tl.cos(angle), radius * tl.sin(angle)
+
+
+@triton.jit
+def _four(seed: Any, counter: Any, FAST: tl.constexpr) -> Any:
+    """Four normals a counter."""
+    zero = counter * 0
+    a, b, c, d = tl.philox(seed, counter, zero, zero, zero, ROUNDS)
+    x0, x1 = _pair(a, b, FAST)
+    x2, x3 = _pair(c, d, FAST)
+    return x0, x1, x2, x3
+
+
+@triton.jit
+def _last(seed: Any, counter: Any, FAST: tl.constexpr) -> Any:
+    """The last of a counter's four normals."""
+    zero = counter * 0
+    _, _, c, d = tl.philox(seed, counter, zero, zero, zero, ROUNDS)
+    _, x3 = _pair(c, d, FAST)
+    return x3
+
+
+@triton.jit
+def _interleave(x0: Any, x1: Any, x2: Any, x3: Any) -> Any:
+    """Four vectors as one, entry by entry in turns, along a last axis of 4."""
+    both = tl.join(tl.join(x0, x2), tl.join(x1, x3))
+    return tl.reshape(both, (x0.shape[0], 4))
+
+
+@triton.jit
+def _normals(seed: Any, first: Any, BLOCK: tl.constexpr, FAST: tl.constexpr) -> Any:
+    """x_i and x_{i−1} for the BLOCK entries whose noise begins at number `first` (a multiple of 8)."""
+    row = tl.arange(0, BLOCK // 8)
+    counter = (first // 4 + 2 * row).to(tl.uint32)
+    x0, x1, x2, x3 = _four(seed, counter, FAST)
+    x4, x5, x6, x7 = _four(seed, counter + 1, FAST)
+    before = _last(seed, counter - 1, FAST)
+    own = tl.join(_interleave(x0, x2, x4, x6), _interleave(x1, x3, x5, x7))
+    neighbour = tl.join(_interleave(before, x1, x3, x5), _interleave(x0, x2, x4, x6))
+    return tl.reshape(own, (BLOCK,)), tl.reshape(neighbour, (BLOCK,))
+
+
+@triton.jit
+def _softplus(x: Any) -> Any:
+    return tl.maximum(x, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(x)))
+
+
+@triton.jit
+def _coefficient(gamma: Any) -> Any:
+    """t = tanh(γ/4), without cancellation near 0."""
+    x = 0.25 * tl.abs(gamma)
+    small = x * (1.0 - x * x * (1.0 / 3.0 - x * x * (2.0 / 15.0)))
+    e = tl.exp(-2.0 * x)
+    t = tl.where(x < 0.05, small, (1.0 - e) / (1.0 + e))
+    return tl.where(gamma < 0, -t, t)
+
+
+@triton.jit
+def _place(entry: Any, channels: Any, positions: Any, STRIDED: tl.constexpr) -> Any:
+    """Where a row-major entry lies in memory."""
+    if STRIDED:
+        size = channels * positions
+        filter_, rest = entry // size, entry % size
+        return filter_ * size + (rest % positions) * channels + rest // positions
+    return entry
+
+
+@triton.jit
+def _block(table_ptr: Any, row: Any, BLOCK: tl.constexpr, STRIDED: tl.constexpr) -> Any:
+    """A row of the table: address, tensor, flat offset, noise, and the block's entries with their places."""
+    line = table_ptr + row * 8
+    address = tl.load(line).to(tl.pointer_type(tl.float32))
+    start, size = tl.load(line + 1), tl.load(line + 2)
+    tensor, offset, noise = tl.load(line + 3), tl.load(line + 4), tl.load(line + 5)
+    entry = start + tl.arange(0, BLOCK)
+    place = _place(entry, tl.load(line + 6), tl.load(line + 7), STRIDED)
+    return address, tensor, offset, noise, entry, place, entry < size
+
+
+@triton.jit
+def forward_kernel(
+    table_ptr,
+    delta_ptr,
+    gamma_ptr,
+    seed_ptr,
+    out_ptr,
+    total,
+    prior_ptr,
+    sums_ptr,
+    KL: tl.constexpr,
+    STRIDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    FAST: tl.constexpr,
+):
+    """w = m + |m|(A x_i + B x_{i−1}); with KL, also what (30) sums over the block."""
+    row, sample = tl.program_id(0), tl.program_id(1)
+    address, tensor, offset, noise, entry, place, inside = _block(table_ptr, row, BLOCK, STRIDED)
+    t = _coefficient(tl.load(gamma_ptr + tensor))
+    current = _softplus(tl.load(delta_ptr + tensor)) / tl.sqrt(1.0 + t * t)
+    own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
+    m = tl.load(address + place, mask=inside, other=1.0)
+    w = m + tl.abs(m) * (current * (own + t * neighbour))
+    target = out_ptr + sample * total + offset + place
+    tl.store(target, w.to(out_ptr.dtype.element_ty), mask=inside)
+    if KL:  # noqa: SIM102 - this one is decided when the kernel is compiled
+        if sample == 0:
+            loc, scale = _prior(prior_ptr, tensor, entry, inside)
+            ratio, distance = m / scale, (m - loc) / scale
+            fixed = distance * distance + 2.0 * (tl.log(scale) - tl.log(tl.abs(m)))
+            tl.store(sums_ptr + 2 * row, tl.sum(tl.where(inside, fixed, 0.0)))
+            tl.store(sums_ptr + 2 * row + 1, tl.sum(tl.where(inside, ratio * ratio, 0.0)))
+
+
+@triton.jit
+def _prior(prior_ptr: Any, tensor: Any, entry: Any, inside: Any) -> Any:
+    """loc and scale of the entries: by address, with a stride of 0 where one number serves all."""
+    line = prior_ptr + tensor * 4
+    loc_at = tl.load(line).to(tl.pointer_type(tl.float32))
+    scale_at = tl.load(line + 1).to(tl.pointer_type(tl.float32))
+    loc = tl.load(loc_at + entry * tl.load(line + 2), mask=inside, other=0.0)
+    return loc, tl.load(scale_at + entry * tl.load(line + 3), mask=inside, other=1.0)
+
+
+@triton.jit
+def divergence_kernel(
+    sums_ptr, first_ptr, sizes_ptr, delta_ptr, gamma_ptr, tensor_sums_ptr, kl_ptr, CHUNK: tl.constexpr
+):
+    """Equation (30) of one tensor from the sums of its blocks; Σ m²/ζ² is kept for the backward pass."""
+    tensor = tl.program_id(0)
+    fixed, relative = _total(sums_ptr, first_ptr, tensor, CHUNK)
+    size = tl.load(sizes_ptr + tensor)
+    tau, t = _softplus(tl.load(delta_ptr + tensor)), _coefficient(tl.load(gamma_ptr + tensor))
+    square = t * t
+    # ln det T = ln(1 − t^{2K+2}) − ln(1 − t²) − K ln(1 + t²)
+    power = tl.exp((size + 1.0) * tl.log(tl.maximum(square, 1e-30)))
+    determinant = tl.log(1.0 - power) - tl.log(1.0 - square) - size * _log1p(square)
+    tl.store(kl_ptr + tensor, 0.5 * (fixed + tau * tau * relative - size * (1.0 + 2.0 * tl.log(tau)) - determinant))
+    tl.store(tensor_sums_ptr + tensor, relative)
+
+
+@triton.jit
+def _log1p(x: Any) -> Any:
+    """ln(1 + x) for 0 ≤ x ≤ 1 without losing small x."""
+    return tl.where(x < 0.01, x * (1.0 - x * (0.5 - x * (1.0 / 3.0 - 0.25 * x))), tl.log(1.0 + x))
+
+
+@triton.jit
+def _total(sums_ptr: Any, first_ptr: Any, tensor: Any, CHUNK: tl.constexpr) -> Any:
+    """The two sums over all blocks of a tensor, always in the same order."""
+    begin, end = tl.load(first_ptr + tensor), tl.load(first_ptr + tensor + 1)
+    left = tl.zeros((CHUNK,), tl.float32)
+    right = tl.zeros((CHUNK,), tl.float32)
+    for at in range(begin, end, CHUNK):
+        row = at + tl.arange(0, CHUNK)
+        left += tl.load(sums_ptr + 2 * row, mask=row < end, other=0.0)
+        right += tl.load(sums_ptr + 2 * row + 1, mask=row < end, other=0.0)
+    return tl.sum(left), tl.sum(right)
+
+
+@triton.jit
+def backward_kernel(
+    table_ptr,
+    delta_ptr,
+    gamma_ptr,
+    seed_ptr,
+    grad_ptr,
+    total,
+    prior_ptr,
+    grad_kl_ptr,
+    out_ptr,
+    sums_ptr,
+    samples,
+    KL: tl.constexpr,
+    STRIDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    FAST: tl.constexpr,
+):
+    """∂L/∂m, and the block's share of ∂L/∂A and ∂L/∂B; with KL, its gradient by m in the same pass."""
+    row = tl.program_id(0)
+    address, tensor, offset, noise, entry, place, inside = _block(table_ptr, row, BLOCK, STRIDED)
+    t = _coefficient(tl.load(gamma_ptr + tensor))
+    tau = _softplus(tl.load(delta_ptr + tensor))
+    current = tau / tl.sqrt(1.0 + t * t)
+    m = tl.load(address + place, mask=inside, other=1.0)
+    sign = tl.where(m < 0, -1.0, 1.0)
+    by_mean = tl.zeros((BLOCK,), tl.float32)
+    by_current = tl.zeros((BLOCK,), tl.float32)
+    by_previous = tl.zeros((BLOCK,), tl.float32)
+    for sample in range(samples):
+        g = tl.load(grad_ptr + sample * total + offset + place, mask=inside, other=0.0).to(tl.float32)
+        own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
+        by_mean += g + g * sign * (current * (own + t * neighbour))
+        weighted = g * tl.abs(m)
+        by_current += weighted * own
+        by_previous += weighted * neighbour
+    if KL:
+        loc, scale = _prior(prior_ptr, tensor, entry, inside)
+        by_mean += tl.load(grad_kl_ptr) * (((tau * tau + 1.0) * m - loc) / (scale * scale) - 1.0 / m)
+    tl.store(out_ptr + offset + place, by_mean, mask=inside)
+    tl.store(sums_ptr + 2 * row, tl.sum(by_current))
+    tl.store(sums_ptr + 2 * row + 1, tl.sum(by_previous))
+
+
+@triton.jit
+def scalars_kernel(
+    sums_ptr,
+    first_ptr,
+    sizes_ptr,
+    delta_ptr,
+    gamma_ptr,
+    tensor_sums_ptr,
+    grad_kl_ptr,
+    by_delta_ptr,
+    by_gamma_ptr,
+    KL: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
+    """∂L/∂δ and ∂L/∂γ of one tensor (the chain rule of draw.py, and of (30))."""
+    tensor = tl.program_id(0)
+    by_current, by_previous = _total(sums_ptr, first_ptr, tensor, CHUNK)
+    delta, gamma = tl.load(delta_ptr + tensor), tl.load(gamma_ptr + tensor)
+    tau, t = _softplus(delta), _coefficient(gamma)
+    square = t * t
+    shrink = 1.0 / tl.sqrt(1.0 + square)
+    by_tau = (by_current + t * by_previous) * shrink
+    by_t = (by_previous - t * by_current) * tau * shrink * shrink * shrink
+    if KL:
+        weight, size = tl.load(grad_kl_ptr), tl.load(sizes_ptr + tensor)
+        by_tau += weight * (tau * tl.load(tensor_sums_ptr + tensor) - size / tau)
+        power = tl.exp(size * tl.log(tl.maximum(square, 1e-30)))  # t^{2K}
+        slope = t / (1.0 - square) - size * t / (1.0 + square) - (size + 1.0) * t * power / (1.0 - power * square)
+        by_t -= weight * slope
+    tl.store(by_delta_ptr + tensor, by_tau / (1.0 + tl.exp(-delta)))
+    tl.store(by_gamma_ptr + tensor, by_t * (1.0 - square) * 0.25)
+
+
+@triton.jit
+def guard_kernel(table_ptr, seed_ptr, smallest, COIN: tl.constexpr, BLOCK: tl.constexpr):
+    """Means closer to zero than `smallest` out to it: with their sign, or with a thrown one."""
+    row = tl.program_id(0)
+    address, _, _, noise, entry, _, inside = _block(table_ptr, row, BLOCK, False)
+    m = tl.load(address + entry, mask=inside, other=1.0)
+    near = tl.abs(m) < smallest
+    if COIN:
+        counter = (noise + tl.arange(0, BLOCK)).to(tl.uint32)
+        zero = counter * 0
+        a, _, _, _ = tl.philox(tl.load(seed_ptr), counter, zero + 1, zero, zero, ROUNDS)
+        positive = (a & 1) == 1
+    else:
+        positive = m >= 0
+    tl.store(address + entry, tl.where(positive, smallest, -smallest), mask=inside & near)
+
+
+@triton.jit
+def guard_raw_kernel(
+    delta_ptr,
+    gamma_ptr,
+    seed_ptr,
+    tensors,
+    smallest_delta,
+    smallest_gamma,
+    largest_gamma,
+    GAMMA: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """δ from below; γ out of (−smallest, smallest) by a thrown sign, and into its bounds."""
+    tensor = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = tensor < tensors
+    delta = tl.load(delta_ptr + tensor, mask=inside, other=0.0)
+    tl.store(delta_ptr + tensor, tl.maximum(delta, smallest_delta), mask=inside)
+    if GAMMA:
+        gamma = tl.load(gamma_ptr + tensor, mask=inside, other=0.0)
+        counter = tensor.to(tl.uint32)
+        zero = counter * 0
+        a, _, _, _ = tl.philox(tl.load(seed_ptr), counter, zero + 2, zero, zero, ROUNDS)
+        thrown = tl.where((a & 1) == 1, smallest_gamma, -smallest_gamma)
+        gamma = tl.where(tl.abs(gamma) < smallest_gamma, thrown, gamma)
+        gamma = tl.minimum(tl.maximum(gamma, -largest_gamma), largest_gamma)
+        tl.store(gamma_ptr + tensor, gamma, mask=inside)

@@ -1,0 +1,132 @@
+"""The fused draw on a GPU: what the operation does there, by launching the kernels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import torch
+import triton
+from torch import Tensor
+
+from tribayes.posterior.fused import kernels
+from tribayes.posterior.fused.layout import BLOCK, layout_of, prior_table
+from tribayes.posterior.guards import Rule
+from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN
+
+_CHUNK = 1024  # block sums read at once by a reduction
+_WARPS = 4
+_FAST = os.environ.get("TRITON_INTERPRET") != "1"  # the interpreter has no hardware sine
+
+
+def draw(
+    means: Sequence[Tensor],
+    delta: Tensor,
+    gamma: Tensor,
+    locs: Sequence[Tensor],
+    scales: Sequence[Tensor],
+    seeds: Tensor,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Draws (n, total), the divergence () and Σ m²/ζ² of each tensor (T,)."""
+    layout = layout_of(means)
+    drawn = torch.empty(len(seeds), layout.total, dtype=dtype, device=delta.device)
+    with_kl = bool(locs)
+    prior = prior_table(locs, scales) if with_kl else layout.table
+    sums = torch.empty(layout.blocks if with_kl else 0, 2, device=delta.device)
+    kernels.forward_kernel[layout.blocks, len(seeds)](
+        layout.table,
+        delta,
+        gamma,
+        seeds,
+        drawn,
+        layout.total,
+        prior,
+        sums,
+        KL=with_kl,
+        STRIDED=layout.strided,
+        BLOCK=BLOCK,
+        FAST=_FAST,
+        num_warps=_WARPS,
+    )
+    relative = torch.empty(layout.tensors if with_kl else 0, device=delta.device)
+    if not with_kl:
+        return drawn, torch.zeros((), device=delta.device), relative
+    terms = torch.empty_like(relative)
+    kernels.divergence_kernel[(layout.tensors,)](
+        sums, layout.first, layout.sizes, delta, gamma, relative, terms, CHUNK=_CHUNK, num_warps=_WARPS
+    )
+    return drawn, terms.sum(), relative
+
+
+def backward(
+    grad: Tensor,
+    grad_kl: Tensor,
+    means: Sequence[Tensor],
+    delta: Tensor,
+    gamma: Tensor,
+    locs: Sequence[Tensor],
+    scales: Sequence[Tensor],
+    seeds: Tensor,
+    relative: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """∂L/∂m (total,), ∂L/∂δ and ∂L/∂γ (T,)."""
+    layout = layout_of(means)
+    by_mean = torch.empty(layout.total, device=delta.device)
+    sums = torch.empty(layout.blocks, 2, device=delta.device)
+    with_kl = bool(locs)
+    prior = prior_table(locs, scales) if with_kl else layout.table
+    kernels.backward_kernel[(layout.blocks,)](
+        layout.table,
+        delta,
+        gamma,
+        seeds,
+        grad,
+        layout.total,
+        prior,
+        grad_kl,
+        by_mean,
+        sums,
+        len(seeds),
+        KL=with_kl,
+        STRIDED=layout.strided,
+        BLOCK=BLOCK,
+        FAST=_FAST,
+        num_warps=_WARPS,
+    )
+    by_delta, by_gamma = torch.empty_like(delta), torch.empty_like(gamma)
+    kernels.scalars_kernel[(layout.tensors,)](
+        sums,
+        layout.first,
+        layout.sizes,
+        delta,
+        gamma,
+        relative,
+        grad_kl,
+        by_delta,
+        by_gamma,
+        KL=with_kl,
+        CHUNK=_CHUNK,
+        num_warps=_WARPS,
+    )
+    return by_mean, by_delta, by_gamma
+
+
+def guard_(means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: Rule) -> None:
+    """All guards of guards.py, in place: two launches."""
+    layout = layout_of(means)
+    kernels.guard_kernel[(layout.blocks,)](
+        layout.table, seed, SMALLEST_MEAN, COIN=rule.coin_for_sign, BLOCK=BLOCK, num_warps=_WARPS
+    )
+    kernels.guard_raw_kernel[(triton.cdiv(len(delta), _CHUNK),)](
+        delta,
+        delta if gamma is None else gamma,
+        seed,
+        len(delta),
+        rule.smallest_delta,
+        rule.smallest_gamma,
+        LARGEST_GAMMA,
+        GAMMA=gamma is not None,
+        BLOCK=_CHUNK,
+        num_warps=_WARPS,
+    )

@@ -1,0 +1,105 @@
+"""Where the tensors of a model lie, as the kernels want to know it: tables on the device, made once and kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor
+
+BLOCK = 2048  # entries a program works on
+_KEPT = 64  # layouts: a model needs one, which changes only when its parameters move in memory
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The tables for some tensors; kernels.py explains their columns."""
+
+    table: Tensor  # (blocks, 8) int64
+    first: Tensor  # (T + 1,) int32: each tensor's first block
+    sizes: Tensor  # (T,) float32: K of each
+    blocks: int
+    total: int
+    strided: bool  # some tensor is in channels_last memory
+
+    @property
+    def tensors(self) -> int:
+        return len(self.sizes)
+
+
+class _Cache:
+    """The tables last used, by the addresses they hold: a moved tensor is never found under an old one."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[object, ...], object] = OrderedDict()
+
+    def get(self, key: tuple[object, ...], make: Callable[[], object]) -> object:
+        if key not in self._kept:
+            if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+                raise RuntimeError("no step of this model was run before the capture of a CUDA graph: run one first")
+            self._kept[key] = make()
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+
+_cache = _Cache()
+
+
+def layout_of(means: Sequence[Tensor]) -> Layout:
+    """The tables for these means."""
+    key = tuple((mean.data_ptr(), tuple(mean.shape), channels_last(mean)) for mean in means)
+    layout = _cache.get(key, lambda: _layout(means))
+    assert isinstance(layout, Layout)
+    return layout
+
+
+def prior_table(locs: Sequence[Tensor], scales: Sequence[Tensor]) -> Tensor:
+    """(T, 4) int64: addresses of loc and scale, and the stride of each, 0 for a single number."""
+    key = tuple((value.data_ptr(), value.numel()) for value in (*locs, *scales))
+    table = _cache.get(key, lambda: _prior_table(locs, scales))
+    assert isinstance(table, Tensor)
+    return table
+
+
+def channels_last(tensor: Tensor) -> bool:
+    """In channels_last memory and not, as with one channel or 1×1 filters, in row-major order all the same."""
+    if tensor.is_contiguous():
+        return False
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return tensor.ndim in formats and tensor.is_contiguous(memory_format=formats[tensor.ndim])
+
+
+def _layout(means: Sequence[Tensor]) -> Layout:
+    rows: list[tuple[int, ...]] = []
+    first, offset = [0], 0
+    for number, mean in enumerate(means):
+        size = mean.numel()
+        strided = channels_last(mean)
+        channels, positions = (mean.shape[1], prod(mean.shape[2:])) if strided else (1, size)
+        for start in range(0, size, BLOCK):
+            noise = (len(rows) + number + 1) * BLOCK  # an unused block before every tensor
+            rows.append((mean.data_ptr(), start, size, number, offset, noise, channels, positions))
+        first.append(len(rows))
+        offset += size
+    device = means[0].device
+    return Layout(
+        table=torch.tensor(rows, dtype=torch.int64).to(device),
+        first=torch.tensor(first, dtype=torch.int32).to(device),
+        sizes=torch.tensor([mean.numel() for mean in means], dtype=torch.float32).to(device),
+        blocks=len(rows),
+        total=offset,
+        strided=any(channels_last(mean) for mean in means),
+    )
+
+
+def _prior_table(locs: Sequence[Tensor], scales: Sequence[Tensor]) -> Tensor:
+    rows = [
+        (loc.data_ptr(), scale.data_ptr(), int(loc.numel() > 1), int(scale.numel() > 1))
+        for loc, scale in zip(locs, scales, strict=True)
+    ]
+    return torch.tensor(rows, dtype=torch.int64).to(locs[0].device)

@@ -13,20 +13,17 @@ channels_last memory the sizes C (channels) and P (positions) that turn a row-ma
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-COLUMNS = 8
 ROUNDS = tl.constexpr(7)  # of Philox: passes BigCrush from 7 on (Salmon et al. 2011)
 _UNIT = tl.constexpr(2.3283064365386963e-10)  # 2⁻³²
 _TWO_PI = tl.constexpr(6.283185307179586)
 
 
 @triton.jit
-def _pair(a: Any, b: Any, FAST: tl.constexpr) -> Any:
+def _pair(a, b, FAST: tl.constexpr):
     """Two normals from two 32-bit integers, by Box and Muller."""
     u = a.to(tl.float32) * _UNIT + 0.5 * _UNIT
     angle = (b.to(tl.float32) * _UNIT - 0.5) * _TWO_PI
@@ -38,7 +35,7 @@ def _pair(a: Any, b: Any, FAST: tl.constexpr) -> Any:
 
 
 @triton.jit
-def _four(seed: Any, counter: Any, FAST: tl.constexpr) -> Any:
+def _four(seed, counter, FAST: tl.constexpr):
     """Four normals a counter."""
     zero = counter * 0
     a, b, c, d = tl.philox(seed, counter, zero, zero, zero, ROUNDS)
@@ -48,7 +45,7 @@ def _four(seed: Any, counter: Any, FAST: tl.constexpr) -> Any:
 
 
 @triton.jit
-def _last(seed: Any, counter: Any, FAST: tl.constexpr) -> Any:
+def _last(seed, counter, FAST: tl.constexpr):
     """The last of a counter's four normals."""
     zero = counter * 0
     _, _, c, d = tl.philox(seed, counter, zero, zero, zero, ROUNDS)
@@ -57,32 +54,31 @@ def _last(seed: Any, counter: Any, FAST: tl.constexpr) -> Any:
 
 
 @triton.jit
-def _interleave(x0: Any, x1: Any, x2: Any, x3: Any) -> Any:
-    """Four vectors as one, entry by entry in turns, along a last axis of 4."""
+def _interleave(x0, x1, x2, x3):
+    """Four vectors as one, entry by entry in turns."""
     both = tl.join(tl.join(x0, x2), tl.join(x1, x3))
-    return tl.reshape(both, (x0.shape[0], 4))
+    return tl.reshape(both, (x0.shape[0] * 4,))
 
 
 @triton.jit
-def _normals(seed: Any, first: Any, BLOCK: tl.constexpr, FAST: tl.constexpr) -> Any:
-    """x_i and x_{i−1} for the BLOCK entries whose noise begins at number `first` (a multiple of 8)."""
-    row = tl.arange(0, BLOCK // 8)
-    counter = (first // 4 + 2 * row).to(tl.uint32)
+def _normals(seed, first, BLOCK: tl.constexpr, FAST: tl.constexpr):
+    """x_i and x_{i−1} for the BLOCK entries whose noise begins at number `first` (a multiple of 4).
+
+    A thread makes four neighbours, and once more the last normal of the four before them: cheaper than asking for it.
+    """
+    counter = (first // 4).to(tl.uint32) + tl.arange(0, BLOCK // 4).to(tl.uint32)
     x0, x1, x2, x3 = _four(seed, counter, FAST)
-    x4, x5, x6, x7 = _four(seed, counter + 1, FAST)
     before = _last(seed, counter - 1, FAST)
-    own = tl.join(_interleave(x0, x2, x4, x6), _interleave(x1, x3, x5, x7))
-    neighbour = tl.join(_interleave(before, x1, x3, x5), _interleave(x0, x2, x4, x6))
-    return tl.reshape(own, (BLOCK,)), tl.reshape(neighbour, (BLOCK,))
+    return _interleave(x0, x1, x2, x3), _interleave(before, x0, x1, x2)
 
 
 @triton.jit
-def _softplus(x: Any) -> Any:
+def _softplus(x):
     return tl.maximum(x, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(x)))
 
 
 @triton.jit
-def _coefficient(gamma: Any) -> Any:
+def _coefficient(gamma):
     """t = tanh(γ/4), without cancellation near 0."""
     x = 0.25 * tl.abs(gamma)
     small = x * (1.0 - x * x * (1.0 / 3.0 - x * x * (2.0 / 15.0)))
@@ -92,7 +88,7 @@ def _coefficient(gamma: Any) -> Any:
 
 
 @triton.jit
-def _place(entry: Any, channels: Any, positions: Any, STRIDED: tl.constexpr) -> Any:
+def _place(entry, channels, positions, STRIDED: tl.constexpr):
     """Where a row-major entry lies in memory."""
     if STRIDED:
         size = channels * positions
@@ -102,15 +98,24 @@ def _place(entry: Any, channels: Any, positions: Any, STRIDED: tl.constexpr) -> 
 
 
 @triton.jit
-def _block(table_ptr: Any, row: Any, BLOCK: tl.constexpr, STRIDED: tl.constexpr) -> Any:
-    """A row of the table: address, tensor, flat offset, noise, and the block's entries with their places."""
+def _block(table_ptr, row, BLOCK: tl.constexpr, STRIDED: tl.constexpr, ALIGNED: tl.constexpr):
+    """A row of the table: tensor, where the block begins in memory and in the flat output, its noise, its entries.
+
+    Entries are counted from where the block begins, or for channels_last memory from where the tensor does.
+    """
     line = table_ptr + row * 8
-    address = tl.load(line).to(tl.pointer_type(tl.float32))
-    start, size = tl.load(line + 1), tl.load(line + 2)
+    address, start, size = tl.load(line), tl.load(line + 1), tl.load(line + 2)
     tensor, offset, noise = tl.load(line + 3), tl.load(line + 4), tl.load(line + 5)
-    entry = start + tl.arange(0, BLOCK)
-    place = _place(entry, tl.load(line + 6), tl.load(line + 7), STRIDED)
-    return address, tensor, offset, noise, entry, place, entry < size
+    local = tl.arange(0, BLOCK)
+    inside = local < (size - start).to(tl.int32)
+    if STRIDED:
+        channels, positions = tl.load(line + 6).to(tl.int32), tl.load(line + 7).to(tl.int32)
+        place = _place(start.to(tl.int32) + local, channels, positions, True)
+    else:
+        address, offset, place = address + 4 * start, offset + start, local
+    if ALIGNED:
+        address, offset = tl.multiple_of(address, 16), tl.multiple_of(offset, 4)
+    return tensor, address.to(tl.pointer_type(tl.float32)), offset, noise, start, place, inside
 
 
 @triton.jit
@@ -125,22 +130,23 @@ def forward_kernel(
     sums_ptr,
     KL: tl.constexpr,
     STRIDED: tl.constexpr,
+    ALIGNED: tl.constexpr,
     BLOCK: tl.constexpr,
     FAST: tl.constexpr,
 ):
     """w = m + |m|(A x_i + B x_{i−1}); with KL, also what (30) sums over the block."""
     row, sample = tl.program_id(0), tl.program_id(1)
-    address, tensor, offset, noise, entry, place, inside = _block(table_ptr, row, BLOCK, STRIDED)
+    tensor, means, offset, noise, start, place, inside = _block(table_ptr, row, BLOCK, STRIDED, ALIGNED)
     t = _coefficient(tl.load(gamma_ptr + tensor))
     current = _softplus(tl.load(delta_ptr + tensor)) / tl.sqrt(1.0 + t * t)
     own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
-    m = tl.load(address + place, mask=inside, other=1.0)
+    m = tl.load(means + place, mask=inside, other=1.0)
     w = m + tl.abs(m) * (current * (own + t * neighbour))
-    target = out_ptr + sample * total + offset + place
-    tl.store(target, w.to(out_ptr.dtype.element_ty), mask=inside)
+    target = out_ptr + sample * total + offset
+    tl.store(target + place, w.to(out_ptr.dtype.element_ty), mask=inside)
     if KL:  # noqa: SIM102 - this one is decided when the kernel is compiled
         if sample == 0:
-            loc, scale = _prior(prior_ptr, tensor, entry, inside)
+            loc, scale = _prior(prior_ptr, tensor, start, inside, BLOCK)
             ratio, distance = m / scale, (m - loc) / scale
             fixed = distance * distance + 2.0 * (tl.log(scale) - tl.log(tl.abs(m)))
             tl.store(sums_ptr + 2 * row, tl.sum(tl.where(inside, fixed, 0.0)))
@@ -148,11 +154,12 @@ def forward_kernel(
 
 
 @triton.jit
-def _prior(prior_ptr: Any, tensor: Any, entry: Any, inside: Any) -> Any:
-    """loc and scale of the entries: by address, with a stride of 0 where one number serves all."""
+def _prior(prior_ptr, tensor, start, inside, BLOCK: tl.constexpr):
+    """loc and scale of a block's entries: by address, with a stride of 0 where one number serves all."""
     line = prior_ptr + tensor * 4
     loc_at = tl.load(line).to(tl.pointer_type(tl.float32))
     scale_at = tl.load(line + 1).to(tl.pointer_type(tl.float32))
+    entry = start + tl.arange(0, BLOCK)
     loc = tl.load(loc_at + entry * tl.load(line + 2), mask=inside, other=0.0)
     return loc, tl.load(scale_at + entry * tl.load(line + 3), mask=inside, other=1.0)
 
@@ -175,13 +182,13 @@ def divergence_kernel(
 
 
 @triton.jit
-def _log1p(x: Any) -> Any:
+def _log1p(x):
     """ln(1 + x) for 0 ≤ x ≤ 1 without losing small x."""
     return tl.where(x < 0.01, x * (1.0 - x * (0.5 - x * (1.0 / 3.0 - 0.25 * x))), tl.log(1.0 + x))
 
 
 @triton.jit
-def _total(sums_ptr: Any, first_ptr: Any, tensor: Any, CHUNK: tl.constexpr) -> Any:
+def _total(sums_ptr, first_ptr, tensor, CHUNK: tl.constexpr):
     """The two sums over all blocks of a tensor, always in the same order."""
     begin, end = tl.load(first_ptr + tensor), tl.load(first_ptr + tensor + 1)
     left = tl.zeros((CHUNK,), tl.float32)
@@ -208,16 +215,17 @@ def backward_kernel(
     samples,
     KL: tl.constexpr,
     STRIDED: tl.constexpr,
+    ALIGNED: tl.constexpr,
     BLOCK: tl.constexpr,
     FAST: tl.constexpr,
 ):
     """∂L/∂m, and the block's share of ∂L/∂A and ∂L/∂B; with KL, its gradient by m in the same pass."""
     row = tl.program_id(0)
-    address, tensor, offset, noise, entry, place, inside = _block(table_ptr, row, BLOCK, STRIDED)
+    tensor, means, offset, noise, start, place, inside = _block(table_ptr, row, BLOCK, STRIDED, ALIGNED)
     t = _coefficient(tl.load(gamma_ptr + tensor))
     tau = _softplus(tl.load(delta_ptr + tensor))
     current = tau / tl.sqrt(1.0 + t * t)
-    m = tl.load(address + place, mask=inside, other=1.0)
+    m = tl.load(means + place, mask=inside, other=1.0)
     sign = tl.where(m < 0, -1.0, 1.0)
     by_mean = tl.zeros((BLOCK,), tl.float32)
     by_current = tl.zeros((BLOCK,), tl.float32)
@@ -230,7 +238,7 @@ def backward_kernel(
         by_current += weighted * own
         by_previous += weighted * neighbour
     if KL:
-        loc, scale = _prior(prior_ptr, tensor, entry, inside)
+        loc, scale = _prior(prior_ptr, tensor, start, inside, BLOCK)
         by_mean += tl.load(grad_kl_ptr) * (((tau * tau + 1.0) * m - loc) / (scale * scale) - 1.0 / m)
     tl.store(out_ptr + offset + place, by_mean, mask=inside)
     tl.store(sums_ptr + 2 * row, tl.sum(by_current))
@@ -273,18 +281,18 @@ def scalars_kernel(
 @triton.jit
 def guard_kernel(table_ptr, seed_ptr, smallest, COIN: tl.constexpr, BLOCK: tl.constexpr):
     """Means closer to zero than `smallest` out to it: with their sign, or with a thrown one."""
-    row = tl.program_id(0)
-    address, _, _, noise, entry, _, inside = _block(table_ptr, row, BLOCK, False)
-    m = tl.load(address + entry, mask=inside, other=1.0)
+    # in channels_last memory the blocks' places are others, but every place is visited once all the same
+    _, means, _, noise, _, place, inside = _block(table_ptr, tl.program_id(0), BLOCK, False, False)
+    m = tl.load(means + place, mask=inside, other=1.0)
     near = tl.abs(m) < smallest
     if COIN:
-        counter = (noise + tl.arange(0, BLOCK)).to(tl.uint32)
+        counter = noise.to(tl.uint32) + tl.arange(0, BLOCK).to(tl.uint32)
         zero = counter * 0
         a, _, _, _ = tl.philox(tl.load(seed_ptr), counter, zero + 1, zero, zero, ROUNDS)
         positive = (a & 1) == 1
     else:
         positive = m >= 0
-    tl.store(address + entry, tl.where(positive, smallest, -smallest), mask=inside & near)
+    tl.store(means + place, tl.where(positive, smallest, -smallest), mask=inside & near)
 
 
 @triton.jit

@@ -10,7 +10,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-BLOCK = 2048  # entries a program works on
+BLOCK = 1024  # entries a program works on
 _KEPT = 64  # layouts: a model needs one, which changes only when its parameters move in memory
 
 
@@ -24,6 +24,7 @@ class Layout:
     blocks: int
     total: int
     strided: bool  # some tensor is in channels_last memory
+    aligned: bool  # every tensor begins at a multiple of 16 bytes, here and in the flat output
 
     @property
     def tensors(self) -> int:
@@ -76,7 +77,7 @@ def channels_last(tensor: Tensor) -> bool:
 
 def _layout(means: Sequence[Tensor]) -> Layout:
     rows: list[tuple[int, ...]] = []
-    first, offset = [0], 0
+    first, offset, aligned = [0], 0, True
     for number, mean in enumerate(means):
         size = mean.numel()
         strided = channels_last(mean)
@@ -84,6 +85,7 @@ def _layout(means: Sequence[Tensor]) -> Layout:
         for start in range(0, size, BLOCK):
             noise = (len(rows) + number + 1) * BLOCK  # an unused block before every tensor
             rows.append((mean.data_ptr(), start, size, number, offset, noise, channels, positions))
+        aligned = aligned and mean.data_ptr() % 16 == 0 and offset % 4 == 0
         first.append(len(rows))
         offset += size
     device = means[0].device
@@ -94,6 +96,7 @@ def _layout(means: Sequence[Tensor]) -> Layout:
         blocks=len(rows),
         total=offset,
         strided=any(channels_last(mean) for mean in means),
+        aligned=aligned,
     )
 
 

@@ -1,0 +1,67 @@
+"""Training on the GPU: captured steps are the eager ones, neighbours do not matter, a resumed run is the same run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tribayes.experiments.catalogue import experiment
+from tribayes.experiments.environment import compute_repeatably
+from tribayes.experiments.side_by_side import train_side_by_side
+from tribayes.experiments.trainer import Examples, Trainer
+
+NAMES = [
+    "mnist-lenet100",
+    "mnist-lenet100-frequentist",
+    "mnist-lenet100-diagonal",
+    "mnist-lenet100-meanfield",
+    "cifar10",
+]
+
+
+@pytest.fixture(autouse=True)
+def _repeatable() -> None:
+    compute_repeatably()
+
+
+def trainer(name: str, seed: int = 0, iterations: int = 60) -> Trainer:
+    torch.manual_seed(1)
+    shape = (3, 32, 32) if name.startswith("cifar") else (1, 28, 28)
+    images, labels = torch.randn(500, *shape).cuda(), torch.randint(0, 10, (500,)).cuda()
+    return Trainer(experiment(name).changed(iterations=iterations), Examples(images, labels), seed)
+
+
+def state(of: Trainer) -> dict[str, torch.Tensor]:
+    return of.state()
+
+
+def assert_same(a: Trainer, b: Trainer) -> None:
+    ours, theirs = state(a), state(b)
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_captured_steps_are_the_eager_steps(name: str) -> None:
+    eager, captured = trainer(name), trainer(name)
+    eager.advance(60)
+    train_side_by_side([captured], lambda: None)
+    assert_same(eager, captured)
+
+
+def test_neighbours_on_the_device_change_nothing() -> None:
+    alone = trainer("mnist-lenet100", seed=2)
+    train_side_by_side([alone], lambda: None)
+    three = [trainer("mnist-lenet100", seed=seed) for seed in (1, 2, 3)]
+    train_side_by_side(three, lambda: None)
+    assert_same(alone, three[1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_resumed_run_is_the_same_run(name: str) -> None:
+    whole, first, second = trainer(name), trainer(name), trainer(name)
+    train_side_by_side([whole], lambda: None)
+    first.advance(23)
+    second.load_state(first.state())
+    train_side_by_side([second], lambda: None)
+    assert_same(whole, second)

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint types unit bench clean
+.PHONY: help demo test lint types unit bench reproduce results clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -26,6 +26,13 @@ unit: $(READY)
 
 bench: $(READY)  ## cost of one draw beside mean field, on this machine
 	$(BIN)/python -m benchmarks.law
+
+reproduce: $(READY)  ## every experiment of the paper, three seeds each: minutes on a GPU, days without
+	$(BIN)/tribayes reproduce all
+	$(BIN)/tribayes results
+
+results: $(READY)  ## docs/results.md, its pictures and README's table from the files in results/
+	$(BIN)/tribayes results
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tribayes needs Python 3.11 or newer")'

@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # The command line, the demo and whatever else sits on top of these folders may import all of them.
 INSIDE = [path for path in FILES if path.relative_to(PACKAGE).parts[0] in ORDER]
-SHARED = [path for path in PACKAGE.glob("_*.py") if path.name != "__init__.py"]
+SHARED = [path for path in PACKAGE.glob("_*.py") if not path.name.startswith("__")]
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -65,6 +65,7 @@ def test_a_folder_is_entered_by_the_package_not_by_its_parent() -> None:
 
 def test_importing_the_library_brings_in_nothing_optional() -> None:
     optional = ["sklearn", "matplotlib", "torchmetrics", "rich", "typer", "scipy", "pandas"]
+    optional += ["safetensors", "PIL", "tensorboard"]
     script = f"import sys, tribayes; print([name for name in {optional} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

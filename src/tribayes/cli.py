@@ -1,0 +1,211 @@
+"""The command line: `tribayes`, or `python -m tribayes`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from tribayes._errors import refusal
+from tribayes._table import format_table
+from tribayes.experiments import fitting
+from tribayes.experiments.asking import ask_about
+from tribayes.experiments.catalogue import EXPERIMENTS
+from tribayes.experiments.environment import choose_device, compute_repeatably, use_threads
+from tribayes.experiments.judging import comparison, evaluate_run, summary
+from tribayes.experiments.options import parse_changes
+from tribayes.experiments.page import report_run
+from tribayes.experiments.reproduce import Place, entries_of, estimate, pending
+from tribayes.experiments.reproduce import reproduce as run_all
+from tribayes.experiments.run import Run
+from tribayes.experiments.stopping import Stopped
+
+app = typer.Typer(
+    name="tribayes",
+    help="Bayesian networks with correlated weights: train one, judge it, ask it how sure it is.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
+DataDir = Annotated[Path | None, typer.Option(help="Where data sets lie; also $TRIBAYES_DATA, then the user's cache.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU. Default: torch's choice.")]
+Samples = Annotated[int, typer.Option(min=1, help="How many networks to draw.")]
+
+
+def main() -> None:
+    """Run the command line; what went wrong is said in a sentence."""
+    try:
+        app()
+    except (ValueError, OSError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        if "--traceback" in sys.argv[1:2]:
+            raise
+        sys.exit(1)
+
+
+@app.callback()
+def common(traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error arose.")] = False) -> None:
+    """Bayesian networks with correlated weights: train one, judge it, ask it how sure it is."""
+    del traceback  # `main` reads it, also where the arguments are wrong
+
+
+@app.command()
+def experiments() -> None:
+    """List the catalogue."""
+    header = ["experiment", "data", "network", "family", "iterations", "batch", "rate"]
+    rows = [
+        [s.name, s.data, s.network, s.family, s.iterations, s.batch, f"{s.learning_rate:g}"]
+        for s in EXPERIMENTS.values()
+    ]
+    print(format_table(header, rows))
+
+
+@app.command()
+def fit(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Of `tribayes experiments`. Default: digits.")
+    ] = None,
+    run: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/NAME-seedN.")] = None,
+    data_dir: DataDir = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Determines the result. Default: 0.")] = None,
+    device: Device = "auto",
+    iterations: Annotated[int | None, typer.Option(help="Short for --set iterations=N.")] = None,
+    validation: Annotated[int | None, typer.Option(help="Hold out so many training images, and test on them.")] = None,
+    changes: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the setting.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
+    threads: Threads = None,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Between two checkpoints.")] = 60.0,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")] = False,
+) -> None:
+    """Train an experiment. Ctrl-C ends it with a checkpoint; --resume continues to the very same result."""
+    wanted = parse_changes(changes or [])
+    for key, value in (("iterations", iterations), ("validation", validation)):
+        if value is not None and wanted.setdefault(key, value) != value:
+            raise refusal(f"--{key}", value, f"agree with --set {key}={wanted[key]}", "give one of the two")
+    request = fitting.Request(name, run, seed, wanted, device, threads, data_dir)
+    job = fitting.resumed_job(request) if resume else fitting.new_job(request)
+    if job is None:
+        print(f"{request.place} is finished already.")
+    else:
+        _train(job, resume, checkpoint_seconds, tensorboard)
+    print(f"\nNext:\n  tribayes evaluate {request.place}")
+    if Run.open(request.place).setting.bayesian:
+        print(f"  tribayes report {request.place}")
+
+
+def _train(job: fitting.Job, resume: bool, checkpoint_seconds: float, tensorboard: bool) -> None:
+    try:
+        with ExitStack() as stack:
+            session = job.begin(checkpoint_seconds, stack)
+            if tensorboard:
+                fitting.add_tensorboard(session, stack)
+            if resume:
+                print("\n".join(fitting.resumption_notes(session)))
+            fitting.train_shown(session)
+    except Stopped as stopped:
+        print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {job.run.folder}")
+        raise typer.Exit(stopped.exit_code) from stopped
+    print(fitting.posterior_text(session))
+
+
+@app.command()
+def evaluate(
+    run: RunArgument, data_dir: DataDir = None, device: Device = "auto", samples: Samples = 200, threads: Threads = None
+) -> None:
+    """Judge a run by its test images: error, NLL, calibration, certain or not."""
+    found = Run.open(run)
+    print(summary(evaluate_run(found, data_dir, _device(device, threads), samples, sys.stdout.isatty())))
+    print(f"\nWritten to {found.path('evaluation.json')}")
+
+
+@app.command()
+def report(
+    run: RunArgument,
+    out: Annotated[Path | None, typer.Option(help="The file to write. Default: RUN/report.html.")] = None,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    samples: Samples = 200,
+    threads: Threads = None,
+) -> None:
+    """Write the HTML page about a run."""
+    path = run / "report.html" if out is None else out
+    print(report_run(Run.open(run), path, data_dir, _device(device, threads), samples, sys.stdout.isatty()))
+
+
+@app.command()
+def predict(
+    run: RunArgument,
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE…", help="Image files.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for boxplots. Default: RUN/predictions.")] = None,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    samples: Samples = 200,
+    threads: Threads = None,
+) -> None:
+    """Ask a run about image files: label, probability, interval, certain or not, and a boxplot.
+
+    Images are made grey or RGB and resized as the network needs it, and the answer says so. Light and dark are taken
+    as they are: MNIST, Fashion-MNIST and the digits show light strokes on a dark ground.
+    """
+    folder = run / "predictions" if out is None else out
+    for answer in ask_about(Run.open(run), images, folder, data_dir, _device(device, threads), samples):
+        print(answer)
+
+
+@app.command()
+def compare(runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of evaluated runs.")]) -> None:
+    """Set evaluated runs beside each other."""
+    print(comparison([Run.open(folder) for folder in runs]))
+
+
+@app.command()
+def reproduce(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="digits, mnist, fashion, cifar10, trials or all.")],
+    data_dir: DataDir = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of every experiment.")] = 3,
+    device: Device = "auto",
+    side_by_side: Annotated[int | None, typer.Option(min=1, help="Runs at once. Default: 6 on a GPU, else 1.")] = None,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Shorten every run: does it work?")] = None,
+    runs: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs/reproduce"),
+    results: Annotated[Path, typer.Option(help="Where result files go.")] = Path("results"),
+    threads: Threads = None,
+) -> None:
+    """Make the paper's experiments: train, judge, write the result files. Runs that are done are not done again."""
+    place = Place(runs, results, _device(device, threads), data_dir)
+    entries = pending(entries_of(suite, seeds, iterations), results)
+    if place.device.type == "cpu" and entries:
+        print(estimate(entries, place))
+    try:
+        run_all(entries, place, side_by_side or (6 if place.device.type == "cuda" else 1))
+    except Stopped as stopped:
+        print(f"\n{stopped}; the same command continues.")
+        raise typer.Exit(stopped.exit_code) from stopped
+    print(f"\nAll results of {suite} are in {results}; `tribayes results` makes tables and figures of them.")
+
+
+@app.command()
+def results(
+    check: Annotated[bool, typer.Option("--check", help="Only say whether they are up to date.")] = False,
+    root: Annotated[Path, typer.Option(help="The repository: results/, docs/ and README.md lie in it.")] = Path(),
+) -> None:
+    """Make docs/results.md, its figures and README's table from the result files."""
+    from tribayes.experiments.document.__main__ import main as document  # needs matplotlib, as no other command does
+
+    raise typer.Exit(document(["--root", str(root), *(["--check"] if check else [])]))
+
+
+def _device(word: str, threads: int | None) -> torch.device:
+    compute_repeatably()
+    use_threads(threads)
+    return choose_device(word)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal
 from tribayes.data import class_names
+from tribayes.experiments.evaluation import STREAM
 from tribayes.experiments.images import Picture, network_inputs, read_picture
 from tribayes.experiments.run import Run
 from tribayes.experiments.storing import make_folder, store
@@ -19,7 +20,6 @@ from tribayes.nn.holding import seed_of
 from tribayes.prediction import ClassPredictive, predict
 
 _LEVEL = 0.95
-_STREAM = 4  # of the tree of seeds: the evaluation's
 
 
 def ask_about(
@@ -48,7 +48,7 @@ def bayesian_model(run: Run, device: torch.device) -> nn.Module:
 
 def sampled_answers(run: Run, model: nn.Module, inputs: Tensor, samples: int, progress: bool) -> ClassPredictive:
     """What the sampled networks say: the same networks that the evaluation asked."""
-    return predict(model, inputs, samples, seed=seed_of(run.seed, _STREAM), progress=progress)
+    return predict(model, inputs, samples, seed=seed_of(run.seed, STREAM), progress=progress)
 
 
 def _verdict(run: Run, pred: ClassPredictive, number: int, picture: Picture) -> str:

@@ -26,7 +26,7 @@ LEVELS = (0.95, 0.99)
 OUTPUT_UNIT = 10_000  # outputs of the example images are stored in so many parts, as whole numbers: half the bytes
 
 _BATCH = 1000
-_STREAM = 4  # of the tree of seeds; the trainer uses 0 to 3
+STREAM = 4  # of the tree of seeds; the trainer uses 0 to 3
 
 
 def evaluate(
@@ -156,7 +156,7 @@ def _examples(model: BayesianModule, pred: ClassPredictive, test: Examples) -> d
 
 def _sampled(model: BayesianModule, images: Tensor, seed: int, samples: int, progress: bool) -> ClassPredictive:
     return predict(
-        model, images, samples, seed=seed_of(seed, _STREAM), progress=progress, keep_samples=False, levels=LEVELS
+        model, images, samples, seed=seed_of(seed, STREAM), progress=progress, keep_samples=False, levels=LEVELS
     )
 
 

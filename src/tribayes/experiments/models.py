@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 
 class LeNet(nn.Module):
@@ -67,7 +68,7 @@ class SeededDropout(nn.Module):
 
 
 class WithinChannelNorm(nn.Module):
-    """Caffe's local response normalisation within a channel: x (1 + α · mean of squares over 3×3)^−β.
+    """Caffe's local response normalisation within a channel: x s^−β with s = 1 + α · mean of squares over 3×3.
 
     torch's `LocalResponseNorm` works across channels and is another function.
     """
@@ -77,8 +78,40 @@ class WithinChannelNorm(nn.Module):
         self.alpha, self.beta = alpha, beta
 
     def forward(self, features: Tensor) -> Tensor:
-        mean_square = F.avg_pool2d(features.square(), 3, stride=1, padding=1)
-        return features * (1 + self.alpha * mean_square).pow(-self.beta)
+        normalised: Tensor = _Normalise.apply(features, self.alpha, self.beta)[0]
+        return normalised
+
+
+class _Normalise(torch.autograd.Function):
+    """With its gradient written out: the mean over a window is its own transpose, so it takes one more pooling."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(features: Tensor, alpha: float, beta: float) -> tuple[Tensor, Tensor, Tensor]:
+        scale = 1 + alpha * _window_mean(features.square())
+        power = scale.pow(-beta)
+        return features * power, scale, power
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float, float], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        features, ctx.alpha, ctx.beta = inputs
+        normalised, scale, power = output
+        ctx.mark_non_differentiable(scale, power)
+        ctx.save_for_backward(features, normalised, scale, power)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor, None, None]:
+        features, normalised, scale, power = ctx.saved_tensors
+        through_scale = _window_mean(grad * normalised / scale)
+        slope = torch.addcmul(grad * power, features, through_scale, value=-2 * ctx.alpha * ctx.beta)
+        return slope, None, None
+
+
+def _window_mean(features: Tensor) -> Tensor:
+    """Over 3×3 windows; beyond the border lie zeros that count."""
+    return F.avg_pool2d(features, 3, stride=1, padding=1)
 
 
 class Cifar10Full(nn.Module):

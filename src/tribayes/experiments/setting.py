@@ -31,6 +31,7 @@ class Setting:
     prior_scale: Mapping[str, float] = field(default_factory=dict)  # by name pattern; 1 where none matches
     tau: float = 0.05  # * initial
     gamma: float = 0.0400053301  # * initial |γ|, with a random sign: just outside the paper's guard
+    scale_rate: float = 1.0  # * learning rate multiplier of δ
     bias_rate: float = 1.0  # * learning rate multiplier of biases
     xavier: bool = False  # * CIFAR-10: start from Caffe's Xavier rule instead of small Gaussians
     weight_decay: Mapping[str, float] = field(default_factory=dict)  # L2 penalty, by name pattern

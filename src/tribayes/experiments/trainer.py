@@ -52,6 +52,7 @@ class Trainer:
         self.setting, self.train, self.seed = setting, train, seed
         self.device = train.images.device
         self.model = build_model(setting, seed).to(self.device)
+        self.model.to(memory_format=memory_format(self.device))  # type: ignore[call-overload]
         if isinstance(self.model, BayesianModule):
             self.model.sampler = sampler_for(setting, self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed_of(seed, 1))
@@ -176,6 +177,11 @@ def _initial_rho(setting: Setting, network: nn.Module) -> dict[str, float]:
     return {name: float(rho * sign) for name, sign in zip(names, signs, strict=True)}
 
 
+def memory_format(device: torch.device) -> torch.memory_format:
+    """On a GPU images and filters lie channels last: there side by side trainings overlap, and twice as well."""
+    return torch.channels_last if device.type == "cuda" else torch.contiguous_format
+
+
 def sampler_for(setting: Setting, device: torch.device) -> str:
     """How a setting's weights are drawn: "auto" is fused on a GPU for the families that have it."""
     if setting.sampler != "auto":
@@ -218,7 +224,8 @@ def _parameters(setting: Setting, model: nn.Module) -> list[Parameter]:
     ]
     if isinstance(model, BayesianModule):
         family = model.family
-        learned += [Parameter(f"scale.{i}", value) for i, value in enumerate(family.scale_parameters())]
+        scales = enumerate(family.scale_parameters())
+        learned += [Parameter(f"scale.{i}", value, setting.scale_rate) for i, value in scales]
         correlations = enumerate(family.correlation_parameters())
         learned += [Parameter(f"correlation.{i}", value, setting.kappa) for i, value in correlations]
     return learned

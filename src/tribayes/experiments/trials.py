@@ -31,6 +31,7 @@ _LENET: list[tuple[str, dict[str, Any]]] = [
     ("bias-rate-2", {"bias_rate": 2.0}),
     ("tau-0.5", {"tau": 0.5}),
     ("guards-closed-form", {"guards": "closed_form"}),
+    ("scale-rate-5", {"scale_rate": 5.0}),
 ]
 
 _DECAY = {"fc.weight": 1.0, "fc.bias": 0.0, "*": 0.004}
@@ -42,12 +43,14 @@ _CIFAR: list[tuple[str, dict[str, Any]]] = [
     ("momentum-0", {"momentum": 0.0}),
     ("tau-0.5", {"tau": 0.5}),
     ("guards-closed-form", {"guards": "closed_form"}),
+    ("scale-rate-5", {"scale_rate": 5.0}),
     # what it states, changed: does a slip in the paper's setting explain its figures?
     ("rate-halved", {"learning_rate": 0.0005}),
     ("decay-of-solver", {"weight_decay": {"*": 0.004}}),
     ("decay-as-frequentist", {"weight_decay": _DECAY}),
     # towards a better setting
     ("cosine", {"policy": "cosine"}),
+    ("cosine-xavier", {"policy": "cosine", "xavier": True}),
     ("cosine-kl-0.3", {"policy": "cosine", "kl_weight": 0.3}),
     ("cosine-kl-1", {"policy": "cosine", "kl_weight": 1.0}),
     ("cosine-prior-0.05", {"policy": "cosine", "prior_scale": {"*": 0.05}}),

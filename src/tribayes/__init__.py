@@ -20,6 +20,7 @@ from tribayes import nn
 from tribayes.inference import (
     ELBO,
     Bernoulli,
+    CapturedStep,
     Categorical,
     ELBOTerms,
     Gaussian,
@@ -59,6 +60,7 @@ __all__ = [
     "AutoSamples",
     "BayesianModule",
     "Bernoulli",
+    "CapturedStep",
     "Categorical",
     "ClassPredictive",
     "ELBOTerms",

@@ -1,5 +1,6 @@
 """Learning: likelihoods, the objective, parameter groups, the training loop."""
 
+from tribayes.inference.captured import CapturedStep
 from tribayes.inference.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from tribayes.inference.objective import ELBO, ELBOTerms
 from tribayes.inference.optim import parameter_groups
@@ -8,6 +9,7 @@ from tribayes.inference.training import History, fit, training_step
 __all__ = [
     "ELBO",
     "Bernoulli",
+    "CapturedStep",
     "Categorical",
     "ELBOTerms",
     "Gaussian",

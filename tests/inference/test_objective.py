@@ -120,7 +120,7 @@ def test_a_partly_bayesian_model_sums_its_divergences_once() -> None:
 
 def test_the_objective_prints_what_it_is_made_of() -> None:
     elbo = tb.ELBO(tb.Categorical(), data_size=60_000, kl_weight=0.01, samples=2)
-    assert elbo.extra_repr() == "data_size=60000, kl_weight=0.01, samples=2"
+    assert elbo.extra_repr() == "data_size=60000, kl_weight=0.01, samples=2, estimator='plain'"
 
 
 SIZE = "pass the number of training examples, len(dataset)"

@@ -7,8 +7,10 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import FillBetweenPolyCollection
 
-from tests.plots.cases import line, random_classes
+from tests.plots.cases import NETWORKS, line, random_classes
 from tribayes.plots import regression_band
+from tribayes.prediction import RegressionPredictive
+from tribayes.prediction.source import Kept
 
 
 def bands_of(ax: Axes) -> dict[str, np.ndarray]:
@@ -33,6 +35,13 @@ def test_bands_and_mean_are_the_predictions(level: float) -> None:
         for bound in (lower, upper):
             for place, value in zip(x, bound[:, 0], strict=True):
                 assert np.isclose(corners, [float(place), float(value)], atol=1e-6).all(axis=1).any()
+
+
+def test_the_headline_says_where_it_comes_from() -> None:
+    x, pred = line()
+    by_moments = RegressionPredictive(Kept(pred.samples), 0, (), pred.noise)
+    titles = [regression_band(x, p).get_title(loc="left") for p in (pred, by_moments)]
+    assert titles == [f"Regression, {NETWORKS} sampled networks", "Regression, one pass of moments"]
 
 
 def test_data_and_truth_are_drawn_as_given() -> None:

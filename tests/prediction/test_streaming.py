@@ -1,6 +1,5 @@
 """Memory stays bounded: loaders are read as they go, and samples that are not kept are reduced exactly."""
 
-import importlib
 import weakref
 from collections.abc import Iterator
 
@@ -15,7 +14,6 @@ from tribayes.prediction.source import Reduced
 
 COUNT, SAMPLES = 15, 30
 LEVELS = (0.5, 0.95, 0.99)
-predicting = importlib.import_module("tribayes.prediction.predict")  # the package's `predict` is the function
 
 
 class Diary(nn.Module):
@@ -153,7 +151,7 @@ def test_chunks_are_cut_to_the_memory_of_their_sampled_outputs(
         shapes.append(tuple(samples.shape))
         return reduce(samples, levels)
 
-    monkeypatch.setattr(predicting, "_CHUNK_BYTES", 2 * SAMPLES * 3 * 8)
+    monkeypatch.setattr("tribayes.prediction.job._CHUNK_BYTES", 2 * SAMPLES * 3 * 8)
     monkeypatch.setattr(Reduced, "of", watched)
     pred = predict(classifier(), inputs(COUNT), SAMPLES, keep_samples=False)
     assert shapes == [(SAMPLES, 2, 3)] * 7 + [(SAMPLES, 1, 3)]

@@ -21,7 +21,7 @@ def prepare(name: str, split: Split, device: torch.device, validation: int = 0) 
     if validation:
         test, test_labels = train[-validation:], train_labels[-validation:]
         train, train_labels = train[:-validation], train_labels[:-validation]
-    train, test = (images.to(memory_format=memory_format(device)) for images in _scaled(name, train, test))
+    train, test = (images.to(memory_format=memory_format(images)) for images in _scaled(name, train, test))
     return Examples(train, train_labels), Examples(test, test_labels)
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import is_number, refusal, wrong_type
+from tribayes.inference.estimator import check_estimator, sampled_outputs
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import kl
 
@@ -40,6 +41,9 @@ class ELBO(nn.Module):
         data_size: number of training examples (β in the paper). Required: it sets how much the prior weighs.
         kl_weight: a number, or a function of the step (then pass `step=` in the call). The paper uses 0.01 and 0.1.
         samples: draws of the weights a step.
+        estimator: how these draws are used. "plain": each for the whole batch. "local": the noise of a layer is drawn
+            on its outputs, for each example anew: a smaller gradient variance, exact for linear layers, per position
+            for convolutions (docs/estimators.md). "antithetic": in pairs w and 2m − w, for an even number of samples.
 
     Example:
         >>> elbo = ELBO(Categorical(), data_size=60_000, kl_weight=0.01)
@@ -54,6 +58,7 @@ class ELBO(nn.Module):
         data_size: int | None = None,
         kl_weight: KLWeight = 1.0,
         samples: int = 1,
+        estimator: str = "plain",
     ) -> None:
         super().__init__()
         if not isinstance(likelihood, Likelihood):
@@ -62,17 +67,19 @@ class ELBO(nn.Module):
             raise refusal("data_size", None, "be given", _SIZE_REMEDY)
         _check_count("data_size", data_size, _SIZE_REMEDY)
         _check_count("samples", samples, "pass the number of weight draws a step")
+        check_estimator(estimator, samples)
         if not callable(kl_weight):
             _check_weight(kl_weight)
         self.likelihood = likelihood
         self.data_size = data_size
         self.kl_weight = kl_weight
         self.samples = samples
+        self.estimator = estimator
 
     def forward(self, model: nn.Module, inputs: Any, targets: Tensor, step: int | None = None) -> ELBOTerms:
         """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
         arguments = inputs if isinstance(inputs, tuple) else (inputs,)
-        outputs = [model(*arguments) for _ in range(self.samples)]
+        outputs = sampled_outputs(model, arguments, self.estimator, self.samples)
         nll = torch.stack([self.likelihood.nll(output, targets).mean() for output in outputs]).mean()
         divergence = kl(model)
         loss = nll + self.nu(step) * divergence.to(nll.device)
@@ -89,7 +96,10 @@ class ELBO(nn.Module):
         return weight / self.data_size
 
     def extra_repr(self) -> str:
-        return f"data_size={self.data_size}, kl_weight={self.kl_weight}, samples={self.samples}"
+        return (
+            f"data_size={self.data_size}, kl_weight={self.kl_weight}, samples={self.samples}, "
+            f"estimator={self.estimator!r}"
+        )
 
 
 def _check_count(argument: str, value: object, remedy: str) -> None:

@@ -13,6 +13,7 @@ from tribayes._errors import wrong_type
 from tribayes.plots.checks import check_index, check_line
 from tribayes.plots.style import BLACK, BLUE, SKY, VERMILLION, axes_or_new, headline, legend_above, level_text, tidy
 from tribayes.prediction import RegressionPredictive
+from tribayes.prediction.summary import origin
 
 
 def regression_band(
@@ -66,7 +67,7 @@ def regression_band(
     ax.set(xlabel="x", ylabel="y")
     ax.margins(x=0)
     room = legend_above(ax, ax.get_legend_handles_labels()[0])
-    headline(ax, f"Regression, {pred.sample_count} sampled networks", room=room)
+    headline(ax, f"Regression, {origin(pred.sample_count)}", room=room)
     return ax
 
 

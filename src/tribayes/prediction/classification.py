@@ -12,7 +12,7 @@ from tribayes.prediction.metrics import class_indices
 from tribayes.prediction.predictive import DEFAULT_LEVELS, Predictive
 from tribayes.prediction.quantiles import certain
 from tribayes.prediction.source import Source, entropy
-from tribayes.prediction.summary import ClassificationSummary
+from tribayes.prediction.summary import ClassificationSummary, origin
 
 
 class ClassPredictive(Predictive):
@@ -96,4 +96,4 @@ class ClassPredictive(Predictive):
 
     def __repr__(self) -> str:
         count, classes = self.mean.shape
-        return f"ClassPredictive({count} examples, {classes} classes, {self.sample_count} sampled networks)"
+        return f"ClassPredictive({count} examples, {classes} classes, {origin(self.sample_count)})"

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor, nn
 
 from tribayes._errors import refusal, wrong_type
-from tribayes._progress import Advance, progress_bar
+from tribayes._progress import progress_bar
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
 from tribayes.nn.convert import bayesian_modules
-from tribayes.nn.holding import chosen_names, holding, sample_model
+from tribayes.nn.holding import chosen_names
 from tribayes.prediction.auto import AutoSamples
+from tribayes.prediction.by_moments import MomentJob
 from tribayes.prediction.classification import ClassPredictive
-from tribayes.prediction.inputs import Batch, batches_of, chunks_of, count_examples
+from tribayes.prediction.gaussian_points import POINTS
+from tribayes.prediction.inputs import batches_of, count_examples
+from tribayes.prediction.job import Job
 from tribayes.prediction.predictive import DEFAULT_LEVELS
 from tribayes.prediction.quantiles import check_level
 from tribayes.prediction.regression import RegressionPredictive
@@ -26,7 +27,9 @@ from tribayes.prediction.state import undisturbed
 
 Samples = int | str | range | AutoSamples
 
-_CHUNK_BYTES = 2**28  # of sampled outputs, held at once on the device
+_SAMPLES = 200
+
+METHODS = ("samples", "moments")
 
 
 class _Options(TypedDict, total=False):
@@ -37,11 +40,12 @@ class _Options(TypedDict, total=False):
     batch_size: int
     chunk_size: int | None
     where: str | Sequence[str] | None
+    method: str
 
 
 @overload
 def predict(
-    model: nn.Module, inputs: Any, samples: Samples = 200, *, likelihood: Gaussian, **options: Unpack[_Options]
+    model: nn.Module, inputs: Any, samples: Samples = _SAMPLES, *, likelihood: Gaussian, **options: Unpack[_Options]
 ) -> RegressionPredictive: ...
 
 
@@ -49,7 +53,7 @@ def predict(
 def predict(
     model: nn.Module,
     inputs: Any,
-    samples: Samples = 200,
+    samples: Samples = _SAMPLES,
     likelihood: Likelihood | None = None,
     **options: Unpack[_Options],
 ) -> ClassPredictive: ...
@@ -58,7 +62,7 @@ def predict(
 def predict(
     model: nn.Module,
     inputs: Any,
-    samples: Samples = 200,
+    samples: Samples = _SAMPLES,
     likelihood: Likelihood | None = None,
     seed: int = 0,
     progress: bool = True,
@@ -68,8 +72,9 @@ def predict(
     batch_size: int = 1000,
     chunk_size: int | None = None,
     where: str | Sequence[str] | None = None,
+    method: str = "samples",
 ) -> ClassPredictive | RegressionPredictive:
-    """The posterior predictive distribution, from sampled networks.
+    """The posterior predictive distribution, from sampled networks or from one pass of moments.
 
     Sample number s is drawn from a seed of its own, made of `seed` and s. So the same seed gives the same answer for
     any batch or chunk size (up to the rounding of the network itself), and processes may share the work.
@@ -89,6 +94,10 @@ def predict(
         batch_size: examples a forward pass, where `inputs` is a tensor.
         chunk_size: examples whose sampled outputs are held at once; default by memory, 256 MiB.
         where: name pattern(s) of the weights to draw; the others stay at their means. Default: all.
+        method: "samples", or "moments": no network is drawn, but mean and variance of every unit are carried through
+            the network once, and 512 quasi-random points stand for the Gaussian outputs. An approximation: its error
+            is in docs/estimators.md, its assumptions are in prediction/moments.py. It knows linear layers,
+            convolutions, ReLU, pooling, BatchNorm and sums.
 
     The model runs in evaluation mode (BatchNorm by its running statistics, no dropout) without gradients; its mode,
     its buffers and the random state are afterwards as they were, also after an error or Ctrl-C.
@@ -102,8 +111,10 @@ def predict(
     """
     likelihood = Categorical() if likelihood is None else likelihood
     _check_arguments(model, likelihood, seed, batch_size, chunk_size, levels)
-    auto, indices = _plan_of(samples)
-    job = _Job(model, likelihood, seed, chosen_names(model, where))
+    _check_method(method, samples)
+    auto, indices = (None, range(POINTS)) if method == "moments" else _plan_of(samples)
+    kind = MomentJob if method == "moments" else Job
+    job = kind(model, likelihood, seed, chosen_names(model, where))
     total = count_examples(inputs)
     parts: list[Kept | Reduced] = []
     with undisturbed(model), progress_bar("predicting", total and total * len(indices), progress) as advance:
@@ -116,44 +127,7 @@ def predict(
                 indices = range(more.stop)
             _check_outputs(sampled, indices, seen=sum(len(part.mean) for part in parts))
             parts.append(Kept(sampled.cpu()) if keep_samples else Reduced.of(sampled, levels))
-    return _assemble(parts, likelihood, seed, indices)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """What stays the same for every chunk and sample."""
-
-    model: nn.Module
-    likelihood: Likelihood
-    seed: int
-    only: list[set[str]] | None
-
-    def chunks(self, batches: Iterator[Batch], size: int | None, count: int) -> Iterator[list[Batch]]:
-        """Chunks of examples whose `count` sampled responses fit into memory; the mean network tells their width."""
-        first = next(batches)
-        if size is None:
-            with holding(self.model, [{} for _ in bayesian_modules(self.model)]):
-                answers = self.respond(first)  # not one example alone: some networks refuse that
-            size = max(1, _CHUNK_BYTES // (count * answers[0].numel() * answers.element_size()))
-        return chunks_of(chain([first], batches), size)
-
-    def run(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Tensor:
-        """(S, n, C): the responses of the sampled networks to one chunk."""
-        rows = []
-        for index in indices:
-            with holding(self.model, sample_model(self.model, self.seed, index, self.only)):
-                rows.append(torch.cat([self.respond(batch) for batch in chunk]))
-            advance(len(rows[-1]))
-        return torch.stack(rows)
-
-    def respond(self, batch: Batch) -> Tensor:
-        outputs = self.model(*batch)
-        if not isinstance(outputs, Tensor):
-            raise wrong_type("model", type(outputs).__name__, "return a tensor", "wrap it to return the logits alone")
-        if outputs.shape[:1] != batch[0].shape[:1]:
-            expected = f"return one row for each of its {len(batch[0])} inputs"
-            raise refusal("model", tuple(outputs.shape), expected, "check its forward method")
-        return self.likelihood.response(outputs.float() if outputs.dtype.itemsize < 4 else outputs)
+    return _assemble(parts, likelihood, seed, range(0) if method == "moments" else indices)
 
 
 def _plan_of(samples: Samples) -> tuple[AutoSamples | None, range]:
@@ -186,6 +160,13 @@ def _check_outputs(sampled: Tensor, indices: range, seen: int) -> None:
         sample, example, _ = (int(i) for i in (~torch.isfinite(sampled)).nonzero()[0])
         place = f"example {seen + example}, sample {indices[sample]}"
         raise refusal("model", place, "give finite outputs, but gave NaN or infinity", "check the trained weights")
+
+
+def _check_method(method: str, samples: Samples) -> None:
+    if method not in METHODS:
+        raise refusal("method", method, f"be one of {list(METHODS)}", "correct the word")
+    if method == "moments" and samples != _SAMPLES:
+        raise refusal("samples", samples, 'be left out with method="moments"', "no network is drawn there")
 
 
 def _check_arguments(

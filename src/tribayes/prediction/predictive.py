@@ -63,8 +63,13 @@ class Predictive(ABC):
 
     @property
     def sample_count(self) -> int:
-        """S, the number of networks drawn."""
-        return self._source.count
+        """S, the number of networks drawn; 0 for `method="moments"`, which draws none."""
+        return len(self.sample_indices)
+
+    @property
+    def method(self) -> str:
+        """How it was made: "samples" or "moments". By moments, `samples` are the points that stand for them."""
+        return "samples" if self.sample_indices else "moments"
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -83,6 +88,8 @@ class Predictive(ABC):
         The mean's is the standard deviation over √S. A quantile's is half the distance between the empirical quantiles
         one standard error of the distribution function, √(p(1 − p)/S), below and above it: no density is assumed.
         """
+        if self.method == "moments":
+            raise refusal("method", "moments", 'be "samples" for an error of sampling', "its error is of another kind")
         self.interval(level)  # refuses, by its own name, a level that was not prepared
         spreads = []
         for tail in tails(level):
@@ -108,6 +115,8 @@ class Predictive(ABC):
         return parts[0]._joined_samples(parts) if along == "samples" else parts[0]._joined_examples(parts)
 
     def _joined_samples(self, parts: Sequence[Predictive]) -> Self:
+        if any(part.method == "moments" for part in parts):
+            raise refusal("parts", "by moments", "have drawn samples", 'use along="examples"')
         indices = [index for part in parts for index in part.sample_indices]
         if len(set(indices)) != len(indices):
             remedy = "give each process its own range of sample numbers"

@@ -13,7 +13,7 @@ from tribayes._errors import refusal, wrong_type
 from tribayes.prediction.predictive import DEFAULT_LEVELS, Predictive
 from tribayes.prediction.quantiles import tails
 from tribayes.prediction.source import Source
-from tribayes.prediction.summary import RegressionSummary
+from tribayes.prediction.summary import RegressionSummary, origin
 
 _BISECTIONS = 60  # halves a bracket down to float64 rounding
 
@@ -58,7 +58,7 @@ class RegressionPredictive(Predictive):
         targets = self.checked_targets(targets)
         standard = (targets - self.samples) / self.noise  # (S, N, D)
         log_normal = -0.5 * standard.square() - math.log(self.noise) - 0.5 * math.log(2 * math.pi)
-        return log_normal.sum(-1).logsumexp(0) - math.log(self.sample_count)
+        return log_normal.sum(-1).logsumexp(0) - math.log(len(self.samples))
 
     def summary(self, targets: Tensor, levels: Sequence[float] = DEFAULT_LEVELS) -> RegressionSummary:
         """RMSE, log predictive density, and how many observations the intervals cover. Prints as a table."""
@@ -98,4 +98,4 @@ class RegressionPredictive(Predictive):
 
     def __repr__(self) -> str:
         count, outputs = self.mean.shape
-        return f"RegressionPredictive({count} examples, {outputs} outputs, {self.sample_count} sampled networks)"
+        return f"RegressionPredictive({count} examples, {outputs} outputs, {origin(self.sample_count)})"

@@ -12,6 +12,11 @@ from tribayes._table import format_table
 from tribayes.prediction import metrics
 
 
+def origin(samples: int) -> str:
+    """Where a prediction comes from, in words; 0 samples are `method="moments"`."""
+    return f"{samples} sampled networks" if samples else "one pass of moments"
+
+
 @dataclass(frozen=True)
 class Counts:
     """Certain and uncertain, among the correct and among the wrong predictions."""
@@ -78,7 +83,7 @@ class ClassificationSummary:
             name = f"{100 * level:g} %"
             body.append([name, "correct", counts.correct_certain, counts.correct_uncertain])
             body.append([name, "wrong", counts.wrong_certain, counts.wrong_uncertain])
-        score = format_table([f"{self.samples} sampled networks", ""], rows)
+        score = format_table([origin(self.samples), ""], rows)
         return score + "\n\n" + format_table(["level", "prediction", "quite certain", "uncertain"], body)
 
 
@@ -131,4 +136,4 @@ class RegressionSummary:
             [f"covered at {100 * level:g} %", f"{100 * value.covered:.1f} % (mean width {value.width:.4g})"]
             for level, value in self.coverage.items()
         ]
-        return format_table([f"{self.samples} sampled networks, {self.examples:,} examples", ""], rows)
+        return format_table([f"{origin(self.samples)}, {self.examples:,} examples", ""], rows)

@@ -20,6 +20,7 @@ from tribayes.plots.style import level_text, percent
 from tribayes.plots.wrong import captions_of, confidently_wrong, grid_size
 from tribayes.prediction import ClassificationSummary, ClassPredictive, LayerReport
 from tribayes.prediction.predictive import DEFAULT_LEVELS
+from tribayes.prediction.summary import origin
 from tribayes.report.examples import telling_examples
 from tribayes.report.glossary import GLOSSARY
 from tribayes.report.page import Report, Section
@@ -125,15 +126,11 @@ def _lead(case: _Case) -> str:
 
 
 def _footer(pred: ClassPredictive) -> str:
-    return f"Made with tribayes from {pred.sample_count} sampled networks (seed {pred.seed}), {len(pred):,} examples."
+    return f"Made with tribayes from {origin(pred.sample_count)} (seed {pred.seed}), {len(pred):,} examples."
 
 
 def _add_numbers(section: Section, case: _Case) -> None:
-    worst = case.pred.monte_carlo_error(case.level).as_dict()["mean"]
-    meaning = f"largest standard error of a class's probability from drawing only {case.pred.sample_count} networks"
-    section.table(
-        ["quantity", "value", "meaning"], [*score_rows(case.summary), ["sampling error", f"{worst:.3f}", meaning]]
-    )
+    section.table(["quantity", "value", "meaning"], [*score_rows(case.summary), *_sampling_error(case)])
     section.table(
         ["level", "prediction", "quite certain", "uncertain"],
         count_rows(case.summary),
@@ -141,12 +138,21 @@ def _add_numbers(section: Section, case: _Case) -> None:
     )
 
 
+def _sampling_error(case: _Case) -> list[list[str]]:
+    """A row on what drawing so few networks does; none where none was drawn."""
+    if case.pred.method == "moments":
+        return []
+    worst = case.pred.monte_carlo_error(case.level).as_dict()["mean"]
+    meaning = f"largest standard error of a class's probability from drawing only {case.pred.sample_count} networks"
+    return [["sampling error", f"{worst:.3f}", meaning]]
+
+
 def _add_examples(section: Section, case: _Case) -> None:
     if not case.pred.keeps_samples:
         section.text("Not shown: the samples were not kept (predict with keep_samples=True).")
         return
     section.text(
-        f"Each box holds the middle half of the {case.pred.sample_count} sampled probabilities of a class, its line is "
+        f"Each box holds the middle half of the {len(case.pred.samples)} sampled probabilities of a class, its line is "
         f"the median, the whiskers are the {level_text(case.level)} credible interval. The prediction is quite certain "
         "where no other whisker reaches into the shaded band."
     )

@@ -1,0 +1,62 @@
+"""What predicting does with one chunk of examples: run the sampled networks, collect their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import torch
+from torch import Tensor, nn
+
+from tribayes._errors import refusal, wrong_type
+from tribayes._progress import Advance
+from tribayes.inference.likelihood import Likelihood
+from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.holding import holding, sample_model
+from tribayes.prediction.inputs import Batch, chunks_of
+
+_CHUNK_BYTES = 2**28  # of sampled outputs, held at once on the device
+
+
+@dataclass(frozen=True)
+class Job:
+    """What stays the same for every chunk and sample."""
+
+    model: nn.Module
+    likelihood: Likelihood
+    seed: int
+    only: list[set[str]] | None
+
+    def chunks(self, batches: Iterator[Batch], size: int | None, count: int) -> Iterator[list[Batch]]:
+        """Chunks of examples whose `count` sampled responses fit into memory; the mean network tells their width."""
+        first = next(batches)
+        if size is None:
+            with holding(self.model, [{} for _ in bayesian_modules(self.model)]):
+                answers = self.respond(first)  # not one example alone: some networks refuse that
+            size = max(1, _CHUNK_BYTES // (count * answers[0].numel() * answers.element_size()))
+        return chunks_of(chain([first], batches), size)
+
+    def run(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Tensor:
+        """(S, n, C): the responses of the sampled networks to one chunk."""
+        rows = []
+        for index in indices:
+            with holding(self.model, sample_model(self.model, self.seed, index, self.only)):
+                rows.append(torch.cat([self.respond(batch) for batch in chunk]))
+            advance(len(rows[-1]))
+        return torch.stack(rows)
+
+    def respond(self, batch: Batch) -> Tensor:
+        """(n, C): what the model, with the weights it holds, says about a batch."""
+        outputs = self.outputs(batch)
+        return self.likelihood.response(outputs.float() if outputs.dtype.itemsize < 4 else outputs)
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """What the model returns: a tensor with a row an example, or an error."""
+        outputs = self.model(*batch)
+        if not isinstance(outputs, Tensor):
+            raise wrong_type("model", type(outputs).__name__, "return a tensor", "wrap it to return the logits alone")
+        if outputs.shape[:1] != batch[0].shape[:1]:
+            expected = f"return one row for each of its {len(batch[0])} inputs"
+            raise refusal("model", tuple(outputs.shape), expected, "check its forward method")
+        return outputs

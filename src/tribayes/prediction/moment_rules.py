@@ -1,0 +1,266 @@
+"""What each operation does to mean and variance. What is exact and what is assumed is listed in moments.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tribayes.nn.preactivation import WeightNoise, preactivation
+from tribayes.nn.standin import LAYERS, Rule
+from tribayes.nn.window import Window
+from tribayes.posterior.tridiagonal import TridiagonalNormal
+from tribayes.prediction.moments import ByMoments, Covariance, Moments, MomentWeight
+
+_ENTRIES_AT_ONCE = 2**24  # of a product of weights and variances, for some examples at a time
+
+_REARRANGING = (
+    *("flatten", "unflatten", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "movedim"),
+    *("contiguous", "clone", "detach", "__getitem__"),
+)
+_AVERAGING = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
+_DROPPING = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+
+
+def layer(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, *options: Any, **named: Any) -> Moments:
+    """A linear layer or a convolution, of which at least one operand is random."""
+    if isinstance(inputs, MomentWeight) or weight.ndim < 2:
+        raise ByMoments.refused("a layer's input", (inputs, weight))
+    window = Window.of(weight.shape[2:], *options, **named)
+    expected, _ = _parts(inputs, "a layer")
+    noise = _noise_of(weight, expected.dtype)
+    law = preactivation(noise, expected, window)
+    outputs = Moments.of(law.mean, law.variance, _beside_diagonal(law.beside) if _is_flat(law.mean, window) else None)
+    if isinstance(inputs, Moments):
+        outputs = outputs.plus(_of_inputs(noise, inputs, window))
+    return outputs if bias is None else outputs.plus(_of_bias(bias, law.mean, window))
+
+
+def _noise_of(weight: Tensor, dtype: torch.dtype) -> WeightNoise:
+    """The noise of a weight; that of a fixed one is zero."""
+    if isinstance(weight, MomentWeight):
+        return weight.noise()
+    fixed = weight.to(dtype)
+    return WeightNoise(fixed, torch.zeros_like(fixed), None)
+
+
+def _of_inputs(noise: WeightNoise, inputs: Moments, window: Window) -> Moments:
+    """What the noise of the inputs adds: Σ (m² + s²) Var x where they are independent."""
+    variance = inputs.variance.to(noise.mean.dtype)
+    known = inputs.hidden_covariance() if _is_flat(variance, window) else None
+    if known is not None:
+        return _of_correlated_inputs(noise, known.to(noise.mean.dtype))
+    added = window.slide(window.padded(variance), noise.mean.square() + noise.scale.square())
+    covariance = (lambda: _shared(noise.mean, variance)) if _is_flat(variance, window) else None
+    return Moments.of(torch.zeros_like(added), added, covariance)
+
+
+def _of_correlated_inputs(noise: WeightNoise, known: Tensor) -> Moments:
+    """The same for inputs with covariance C, (N, I, I): Cov(y_o, y_p) = m_oᵀ C m_p + Σ_ij Cov(w_oi, w_pj) C_ij."""
+    total = noise.mean @ known @ noise.mean.T
+    added = total.diagonal(dim1=-2, dim2=-1) + F.linear(known.diagonal(dim1=-2, dim2=-1), noise.scale.square())
+    if noise.mixing is not None:
+        rho, scale = noise.mixing[0] * noise.mixing[1], noise.scale
+        added = added + 2 * rho * F.linear(known.diagonal(1, -2, -1), scale[:, :-1] * scale[:, 1:])
+        pairs = rho * scale[:-1, -1] * scale[1:, 0] * known[:, -1, :1]
+        total = total + _tridiagonal(pairs)
+    return Moments.of(torch.zeros_like(added), added, lambda: total)
+
+
+def _of_bias(bias: Tensor, outputs: Tensor, window: Window) -> Moments:
+    """What a bias adds at every position: its mean and, where it is random, its variance."""
+    law = bias.bias_law() if isinstance(bias, MomentWeight) else None
+    mean, variance = (bias, torch.zeros_like(bias)) if law is None else (law.mean, law.variance)
+    expected, spread = (value.to(outputs.dtype).reshape(-1, *[1] * window.axes) for value in (mean, variance))
+    covariance = None
+    if isinstance(law, TridiagonalNormal):
+        covariance = _beside_diagonal((law.rho * law.stddev[:-1] * law.stddev[1:]).expand(len(outputs), -1))
+    return Moments.of(expected.expand(outputs.shape), spread.expand(outputs.shape), covariance)
+
+
+def _is_flat(values: Tensor, window: Window) -> bool:
+    """Whether these are (N, D), of which covariances are known."""
+    return values.ndim == 2 and not window.axes
+
+
+def _shared(rows: Tensor, variance: Tensor) -> Tensor:
+    """Σ_i m_oi m_pi Var x_i, (N, O, O): what outputs have in common that share independent inputs."""
+    block = max(1, _ENTRIES_AT_ONCE // rows.numel())
+    return torch.cat([(rows * part.unsqueeze(1)) @ rows.T for part in variance.split(block)])
+
+
+def _beside_diagonal(pairs: Tensor | None) -> Covariance | None:
+    return None if pairs is None else lambda: _tridiagonal(pairs)
+
+
+def _tridiagonal(pairs: Tensor) -> Tensor:
+    """(N, D − 1) → (N, D, D), on both sides of an empty diagonal."""
+    return torch.diag_embed(pairs, 1) + torch.diag_embed(pairs, -1)
+
+
+def relu(inputs: Moments, inplace: bool = False) -> Moments:
+    """Exact for x ~ N(μ, σ²): with a = μ/σ, e = φ(a) + a Φ(a) and d = φ(a) − a Φ(−a) = e − a,
+
+    E max(x, 0) = σ e,     Var max(x, 0) = σ² (Φ(a) − d e).
+
+    Covariances are multiplied by the mean slopes Φ(a): right to first order in the correlation (Price's theorem).
+    """
+    expected, variance = _parts(inputs, "relu")
+    deviation = torch.as_tensor(variance).clamp(min=torch.finfo(expected.dtype).tiny).sqrt()
+    a = expected / deviation
+    density = torch.exp(-0.5 * a.square()) / math.sqrt(2 * math.pi)
+    e = (density + a * torch.special.ndtr(a)).clamp(min=0)
+    d = (density - a * torch.special.ndtr(-a)).clamp(min=0)
+    slope = torch.special.ndtr(a)
+    rectified = Moments.of(deviation * e, deviation.square() * (slope - d * e).clamp(min=0), _bent(inputs, slope))
+    return inputs.become(rectified) if inplace else rectified
+
+
+def _bent(inputs: Moments, slope: Tensor) -> Covariance | None:
+    """The covariance behind an activation with these mean slopes, where that before it is known."""
+    before = inputs.known_covariance
+    return None if before is None else lambda: slope.unsqueeze(-1) * before() * slope.unsqueeze(-2)
+
+
+def _relu_(inputs: Moments) -> Moments:
+    return relu(inputs, inplace=True)
+
+
+def _averaging(name: str) -> Rule:
+    """Pooling by averages of units that share their noise: the standard deviation is averaged too."""
+    pool: Callable[..., Tensor] = getattr(F, name)
+
+    def rule(inputs: Tensor, *options: Any, **named: Any) -> Moments:
+        expected, variance = _parts(inputs, name)
+        spread = pool(torch.as_tensor(variance).sqrt(), *options, **named)
+        return Moments.of(pool(expected, *options, **named), spread.square())
+
+    return rule
+
+
+def _maximum(axes: int) -> Rule:
+    """Pooling by the maximum of units that share their noise: the unit with the largest mean stays the largest."""
+    name = f"max_pool{axes}d"
+    pool: Callable[..., tuple[Tensor, Tensor]] = getattr(F, f"{name}_with_indices")  # to torch another operation
+
+    def rule(inputs: Tensor, *options: Any, return_indices: bool = False, **named: Any) -> Moments:
+        del return_indices
+        expected, variance = _parts(inputs, name)
+        largest, place = pool(expected, *options, **named)
+        flat = torch.as_tensor(variance).flatten(-axes).gather(-1, place.flatten(-axes))
+        return Moments.of(largest, flat.reshape(largest.shape))
+
+    return rule
+
+
+def _rearranging(name: str) -> Rule:
+    """The same for mean and variance."""
+    change: Callable[..., Tensor] = getattr(Tensor, name)
+
+    def rule(inputs: Tensor, *options: Any, **named: Any) -> Moments:
+        expected, variance = _parts(inputs, f"torch.Tensor.{name}")
+        return Moments.of(change(expected, *options, **named), change(torch.as_tensor(variance), *options, **named))
+
+    return rule
+
+
+def _dropout(inputs: Moments, p: float = 0.5, training: bool = True, inplace: bool = False) -> Moments:
+    del p, inplace
+    if training:
+        raise ByMoments.refused("dropout that is switched on", ())
+    return inputs
+
+
+def _batch_norm(
+    inputs: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Moments:
+    """A fixed scale and shift for each channel."""
+    if training or running_mean is None or running_var is None:
+        raise ByMoments.refused("batch_norm with the statistics of the batch", ())
+    if isinstance(weight, MomentWeight) or isinstance(bias, MomentWeight):
+        raise ByMoments.refused("torch.nn.functional.batch_norm", (weight, bias))
+    expected, variance = _parts(inputs, "batch_norm")
+    centre = F.batch_norm(expected, running_mean, running_var, weight, bias, False, momentum, eps)
+    scale = (running_var + eps).rsqrt() * (1 if weight is None else weight)
+    return Moments.of(centre, variance * scale.square().reshape(-1, *[1] * (expected.ndim - 2)))
+
+
+def _add(one: Any, other: Any, *, alpha: float = 1) -> Moments:
+    """Summands are independent, or fixed."""
+    (mean, variance), (other_mean, other_variance) = _parts(one, "add"), _parts(other, "add")
+    expected = mean + alpha * other_mean
+    return Moments.of(expected, torch.as_tensor(variance + alpha**2 * other_variance).expand(expected.shape))
+
+
+def _subtract(one: Any, other: Any, *, alpha: float = 1) -> Moments:
+    return _add(one, other, alpha=-alpha)
+
+
+def _subtract_from(one: Any, other: Any) -> Moments:
+    return _add(other, one, alpha=-1)
+
+
+def _multiply(one: Any, other: Any) -> Moments:
+    """By a fixed factor."""
+    (mean, variance), (factor, factor_variance) = _parts(one, "mul"), _parts(other, "mul")
+    if isinstance(one, Moments) and isinstance(other, Moments):
+        raise ByMoments.refused("a product of two random tensors", ())
+    if isinstance(other, Moments):
+        mean, factor, variance = factor, mean, factor_variance
+    expected = mean * factor
+    return Moments.of(expected, torch.as_tensor(variance * factor * factor).expand(expected.shape))
+
+
+def _divide(one: Any, other: Any) -> Moments:
+    if isinstance(other, Moments):
+        raise ByMoments.refused("a quotient by a random tensor", ())
+    return _multiply(one, 1 / other)
+
+
+def _negate(inputs: Moments) -> Moments:
+    return _multiply(inputs, -1)
+
+
+def _parts(value: Any, operation: str) -> tuple[Any, Tensor | float]:
+    """Expectation and variance; those of a fixed tensor or number are itself and 0."""
+    if isinstance(value, MomentWeight):
+        raise ByMoments.refused(operation, (value,))
+    return (value.expected, value.variance) if isinstance(value, Moments) else (value, 0.0)
+
+
+def _in_place(rule: Rule) -> Rule:
+    def changed(inputs: Any, *operands: Any, **named: Any) -> Moments:
+        if not isinstance(inputs, Moments):
+            raise ByMoments.refused("a change in place of a fixed tensor", ())
+        return inputs.become(rule(inputs, *operands, **named))
+
+    return changed
+
+
+_ARITHMETIC: dict[str, Rule] = {"add": _add, "sub": _subtract, "mul": _multiply, "div": _divide}
+
+ByMoments.rules = {
+    **dict.fromkeys(LAYERS, layer),
+    "relu": relu,
+    "relu_": _relu_,
+    **{name: _averaging(name) for name in _AVERAGING},
+    **{f"max_pool{axes}d": _maximum(axes) for axes in (1, 2, 3)},
+    **{name: _rearranging(name) for name in _REARRANGING},
+    **dict.fromkeys(_DROPPING, _dropout),
+    "batch_norm": _batch_norm,
+    **_ARITHMETIC,
+    **{f"{name}_": _in_place(rule) for name, rule in _ARITHMETIC.items()},
+    "__rsub__": _subtract_from,
+    "neg": _negate,
+}

@@ -61,6 +61,23 @@ def test_the_plain_sampler_gives_both_too() -> None:
     assert torch.equal(weights["0.weight"], model.sample_weights(generator=7)["0.weight"])
 
 
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_objective_takes_the_divergence_from_the_draw(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _model()
+    x, y = torch.randn(6, 1, 4, 4), torch.randint(0, 2, (6,))
+    elbo = tb.ELBO(tb.Categorical(), data_size=10, samples=samples)
+    expected = model.kl()
+    monkeypatch.setattr(type(model.family), "divergence", lambda *_: pytest.fail("computed a second time"))
+    torch.manual_seed(3)
+    terms = elbo(model, x, y)
+    torch.testing.assert_close(terms.kl, expected)
+    torch.manual_seed(3)
+    draws = [model.sample_weights() for _ in range(samples)]
+    outputs = torch.stack([model.apply_weights(draw, x) for draw in draws])
+    torch.testing.assert_close(terms.outputs, outputs if samples > 1 else outputs[0])
+    torch.testing.assert_close(terms.loss, terms.nll + terms.kl / 10)
+
+
 def test_a_model_trains() -> None:
     model = _model()
     x, y = torch.randn(64, 1, 4, 4), torch.randint(0, 2, (64,))

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from tribayes._errors import refusal
 from tribayes.inference.local import local_weights
-from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.convert import bayesian_modules, kl
 from tribayes.nn.holding import ModelDraw, holding
 
 ESTIMATORS = ("plain", "local", "antithetic")
@@ -44,6 +44,17 @@ def sampled_outputs(model: nn.Module, arguments: tuple[Any, ...], estimator: str
         with holding(model, draw):
             outputs.append(model(*arguments))
     return outputs
+
+
+def plain_with_divergence(model: nn.Module, arguments: tuple[Any, ...], samples: int) -> tuple[list[Any], Tensor]:
+    """The plain estimator's outputs and KL(q ‖ p); the fused sampler gives the divergence with its first draw."""
+    modules = bayesian_modules(model)
+    if any(module.held is not None or module.sampler != "fused" for module in modules):
+        return sampled_outputs(model, arguments, "plain", samples), kl(model)
+    draws, divergences = zip(*(module.sample_weights_and_kl() for module in modules), strict=True)
+    with holding(model, list(draws)):
+        first = model(*arguments)
+    return [first, *sampled_outputs(model, arguments, "plain", samples - 1)], sum(divergences[1:], divergences[0])
 
 
 def local_draws(model: nn.Module, samples: int) -> Iterator[ModelDraw]:

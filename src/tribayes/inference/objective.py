@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import is_number, refusal, wrong_type
-from tribayes.inference.estimator import check_estimator, sampled_outputs
+from tribayes.inference.estimator import check_estimator, plain_with_divergence, sampled_outputs
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import kl
 
@@ -79,9 +79,11 @@ class ELBO(nn.Module):
     def forward(self, model: nn.Module, inputs: Any, targets: Tensor, step: int | None = None) -> ELBOTerms:
         """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
         arguments = inputs if isinstance(inputs, tuple) else (inputs,)
-        outputs = sampled_outputs(model, arguments, self.estimator, self.samples)
+        if self.estimator == "plain":
+            outputs, divergence = plain_with_divergence(model, arguments, self.samples)
+        else:
+            outputs, divergence = sampled_outputs(model, arguments, self.estimator, self.samples), kl(model)
         nll = torch.stack([self.likelihood.nll(output, targets).mean() for output in outputs]).mean()
-        divergence = kl(model)
         loss = nll + self.nu(step) * divergence.to(nll.device)
         return ELBOTerms(loss, nll, divergence, outputs[0] if self.samples == 1 else torch.stack(outputs))
 

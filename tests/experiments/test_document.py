@@ -241,9 +241,7 @@ def test_checking_names_what_is_out_of_date(repository: Path, capsys: pytest.Cap
     (repository / "docs/results.md").write_text((repository / "docs/results.md").read_text() + "\n")
     assert main(["--root", str(repository), "--check"]) == 1
     said = capsys.readouterr().err
-    assert sorted(
-        line.partition("; run: python -m tribayes.experiments.document")[0] for line in said.splitlines()
-    ) == [
+    assert sorted(line.partition("; run: tribayes results")[0] for line in said.splitlines()) == [
         "README.md's table is not what the result files say",
         "mnist-lenet100-hopeless.png was made from other results",
         "mnist-lenet100-sure.png is missing",

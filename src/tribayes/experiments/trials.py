@@ -44,6 +44,7 @@ _CIFAR: list[tuple[str, dict[str, Any]]] = [
     ("tau-0.5", {"tau": 0.5}),
     ("guards-closed-form", {"guards": "closed_form"}),
     ("scale-rate-5", {"scale_rate": 5.0}),
+    ("scale-rate-50", {"scale_rate": 50.0}),
     # what it states, changed: does a slip in the paper's setting explain its figures?
     ("rate-halved", {"learning_rate": 0.0005}),
     ("decay-of-solver", {"weight_decay": {"*": 0.004}}),
@@ -57,6 +58,10 @@ _CIFAR: list[tuple[str, dict[str, Any]]] = [
     ("cosine-prior-0.05-kl-0.3", {"policy": "cosine", "prior_scale": {"*": 0.05}, "kl_weight": 0.3}),
     ("cosine-decay", {"policy": "cosine", "weight_decay": _DECAY}),
     ("cosine-decay-rate-2", {"policy": "cosine", "weight_decay": _DECAY, "learning_rate": 0.002}),
+    ("cosine-decay-of-solver", {"policy": "cosine", "weight_decay": {"*": 0.004}}),
+    ("cosine-prior-0.02", {"policy": "cosine", "prior_scale": {"*": 0.02}}),
+    ("cosine-prior-0.05-rate-2", {"policy": "cosine", "prior_scale": {"*": 0.05}, "learning_rate": 0.002}),
+    ("cosine-prior-0.05-scale-rate-5", {"policy": "cosine", "prior_scale": {"*": 0.05}, "scale_rate": 5.0}),
 ]
 
 TRIALS = [

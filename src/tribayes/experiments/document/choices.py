@@ -45,6 +45,7 @@ def choices() -> list[Choice]:
             f"× {lenet.bias_rate:g} in Bayesian networks, × {frequentist.bias_rate:g} in frequentist ones as in Caffe",
             "bias_rate",
         ),
+        Choice("learning rate of δ", f"× {lenet.scale_rate:g}: the paper speaks of κ for γ only", "scale_rate"),
         Choice("momentum on CIFAR-10", f"{cifar.momentum:g}, as in Caffe's solver", "momentum"),
         Choice("guards (stated, but the closed form needs fewer)", f"the {cifar.guards}'s, all of them", "guards"),
         Choice("scale of the inputs", "MNIST and Fashion-MNIST × 1/256; CIFAR-10 raw, less the mean training image"),

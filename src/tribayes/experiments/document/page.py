@@ -27,7 +27,7 @@ from tribayes.experiments.document.trials import changes_text, trials_of, trials
 from tribayes.experiments.results import TRIALS, Results
 from tribayes.experiments.targets import SEEDS, targets, verdict
 
-COMMAND = "python -m tribayes.experiments.document"
+COMMAND = "tribayes results"
 
 _SCORES = (
     "Error is the share of wrong predictions of {samples} sampled networks on the test set; *at the means* is that of "

@@ -3,8 +3,8 @@
 
 A model's tensors are cut into blocks of `BLOCK` entries, all in one launch; a table says where each block lies. The
 normals come from Philox, a counter-based generator: the backward pass makes them again instead of reading them.
-A block's entry number e is made of the normals number e (its own) and e − 1 (its neighbour's), so blocks of a tensor
-share a normal at their border, and an unused block between tensors keeps them independent.
+A tensor's entry number i is made of the normals number n + i (its own) and n + i − 1 (its neighbour's), so blocks of
+a tensor share a normal at their border; a gap between the numbers of two tensors keeps them independent.
 
 Columns of the table, by row b for block b: where its tensor begins in memory (an address), the block's first entry
 within the tensor, K, the tensor's number, its first entry in the flat output, the first number of its noise, and for

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 BLOCK = 2048  # entries a program works on
+_GAP = 4  # normals left unused before every tensor, and what the kernels make at once
 _KEPT = 64  # layouts: a model needs one, which changes only when its parameters move in memory
 
 
@@ -77,17 +78,19 @@ def channels_last(tensor: Tensor) -> bool:
 
 def _layout(means: Sequence[Tensor]) -> Layout:
     rows: list[tuple[int, ...]] = []
-    first, offset, aligned = [0], 0, True
+    first, offset, noise, aligned = [0], 0, _GAP, True
     for number, mean in enumerate(means):
         size = mean.numel()
         strided = channels_last(mean)
         channels, positions = (mean.shape[1], prod(mean.shape[2:])) if strided else (1, size)
-        for start in range(0, size, BLOCK):
-            noise = (len(rows) + number + 1) * BLOCK  # an unused block before every tensor
-            rows.append((mean.data_ptr(), start, size, number, offset, noise, channels, positions))
+        rows += [
+            (mean.data_ptr(), start, size, number, offset, noise + start, channels, positions)
+            for start in range(0, size, BLOCK)
+        ]
         aligned = aligned and mean.data_ptr() % 16 == 0 and offset % 4 == 0
         first.append(len(rows))
         offset += size
+        noise += -(-size // _GAP) * _GAP + _GAP
     device = means[0].device
     return Layout(
         table=torch.tensor(rows, dtype=torch.int64).to(device),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import torch
@@ -13,8 +13,9 @@ from tribayes._errors import refusal, wrong_type
 from tribayes._progress import Advance
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import bayesian_modules
-from tribayes.nn.holding import holding, sample_model
+from tribayes.nn.holding import ModelDraw, holding, sample_model
 from tribayes.prediction.inputs import Batch, chunks_of
+from tribayes.prediction.together import fastest, respond_together, stacked
 
 _CHUNK_BYTES = 2**28  # of sampled outputs, held at once on the device
 
@@ -27,6 +28,7 @@ class Job:
     likelihood: Likelihood
     seed: int
     only: list[set[str]] | None
+    at_once: int = 1  # networks in one pass
 
     def chunks(self, batches: Iterator[Batch], size: int | None, count: int) -> Iterator[list[Batch]]:
         """Chunks of examples whose `count` sampled responses fit into memory; the mean network tells their width."""
@@ -40,11 +42,26 @@ class Job:
     def run(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Tensor:
         """(S, n, C): the responses of the sampled networks to one chunk."""
         rows = []
-        for index in indices:
-            with holding(self.model, sample_model(self.model, self.seed, index, self.only)):
-                rows.append(torch.cat([self.respond(batch) for batch in chunk]))
-            advance(len(rows[-1]))
-        return torch.stack(rows)
+        for start in range(0, len(indices), self.at_once):
+            draws = self._draws(indices[start : start + self.at_once])
+            rows.append(torch.cat([self._responses(draws, batch) for batch in chunk], 1))
+            advance(rows[-1].shape[0] * rows[-1].shape[1])
+        return torch.cat(rows)
+
+    def measured(self, batch: Batch, count: int) -> Job:
+        """The same job with the number of networks at once that is fastest for a batch like this."""
+        at_once = fastest(lambda size: self._responses(self._draws(range(size)), batch), count)
+        return replace(self, at_once=at_once)
+
+    def _draws(self, group: range) -> list[ModelDraw]:
+        return [sample_model(self.model, self.seed, index, self.only) for index in group]
+
+    def _responses(self, draws: Sequence[ModelDraw], batch: Batch) -> Tensor:
+        """(S, n, C): the responses of a group of sampled networks to one batch."""
+        if len(draws) > 1:
+            return respond_together(self.model, stacked(draws), batch, self.respond)
+        with holding(self.model, draws[0]):
+            return self.respond(batch).unsqueeze(0)
 
     def respond(self, batch: Batch) -> Tensor:
         """(n, C): what the model, with the weights it holds, says about a batch."""

@@ -24,6 +24,7 @@ from tribayes.prediction.quantiles import check_level
 from tribayes.prediction.regression import RegressionPredictive
 from tribayes.prediction.source import Kept, Reduced
 from tribayes.prediction.state import undisturbed
+from tribayes.prediction.together import MEASURE, AtOnce, check_at_once
 
 Samples = int | str | range | AutoSamples
 
@@ -40,6 +41,7 @@ class _Options(TypedDict, total=False):
     batch_size: int
     chunk_size: int | None
     where: str | Sequence[str] | None
+    at_once: AtOnce
     method: str
 
 
@@ -73,6 +75,7 @@ def predict(
     chunk_size: int | None = None,
     where: str | Sequence[str] | None = None,
     method: str = "samples",
+    at_once: AtOnce = 1,
 ) -> ClassPredictive | RegressionPredictive:
     """The posterior predictive distribution, from sampled networks or from one pass of moments.
 
@@ -98,6 +101,8 @@ def predict(
             the network once, and 512 quasi-random points stand for the Gaussian outputs. An approximation: its error
             is in docs/estimators.md, its assumptions are in prediction/moments.py. It knows linear layers,
             convolutions, ReLU, pooling, BatchNorm and sums.
+        at_once: sampled networks in one pass, their weights stacked (`torch.func.vmap`); 1 runs one after the other.
+            "measure" times both on the first batch and takes the faster. The answer is the same up to rounding.
 
     The model runs in evaluation mode (BatchNorm by its running statistics, no dropout) without gradients; its mode,
     its buffers and the random state are afterwards as they were, also after an error or Ctrl-C.
@@ -114,12 +119,15 @@ def predict(
     _check_method(method, samples)
     auto, indices = (None, range(POINTS)) if method == "moments" else _plan_of(samples)
     kind = MomentJob if method == "moments" else Job
-    job = kind(model, likelihood, seed, chosen_names(model, where))
+    check_at_once(at_once)
+    job = kind(model, likelihood, seed, chosen_names(model, where), at_once if isinstance(at_once, int) else 1)
     total = count_examples(inputs)
     parts: list[Kept | Reduced] = []
     with undisturbed(model), progress_bar("predicting", total and total * len(indices), progress) as advance:
         batches = batches_of(inputs, batch_size, next(model.parameters()).device)
         for chunk in job.chunks(batches, chunk_size, auto.cap if auto else len(indices)):
+            if at_once == MEASURE and not parts and method == "samples":
+                job = job.measured(chunk[0], len(indices))
             sampled = job.run(chunk, indices, advance)
             while auto and not parts and not auto.enough(sampled, classes=not isinstance(likelihood, Gaussian)):
                 more = range(len(sampled), auto.next_count(len(sampled)))

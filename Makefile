@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCHMARKS := draw step training prediction growth memory
 
 .PHONY: help demo test lint types unit bench reproduce results clean
 
@@ -24,8 +25,10 @@ types: $(READY)
 unit: $(READY)
 	$(BIN)/pytest
 
-bench: $(READY)  ## cost of one draw beside mean field, on this machine
+bench: $(READY)  ## what being Bayesian costs beside the plain network and other libraries, on this machine's device
+	-$(BIN)/python -m benchmarks.peers.install  # without a network the tables say that the peers are missing
 	$(BIN)/python -m benchmarks.law
+	$(foreach name,$(BENCHMARKS),$(BIN)/python -m benchmarks.$(name) &&) $(BIN)/python -m benchmarks.performance
 
 reproduce: $(READY)  ## every experiment of the paper, three seeds each: minutes on a GPU, days without
 	$(BIN)/tribayes reproduce all

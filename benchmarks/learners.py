@@ -1,0 +1,101 @@
+"""Those who take part: a network with its objective and its optimizer. Here the plain network, and ours."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import tribayes as tb
+from benchmarks.networks import Task
+
+LEARNING_RATE = 1e-4  # small: what is timed should not run away from its initial weights
+MOMENTUM = 0.9
+DETERMINISTIC, OURS = "deterministic", "ours"
+
+
+class Learner:
+    """A network that learns a task on a device. Every contender is one, with the same optimizer where it can be."""
+
+    random = True  # whether two passes differ
+    note = ""  # what a reader of its row should know
+
+    def __init__(self, task: Task, device: torch.device) -> None:
+        self.task, self.device = task, device
+        self.model = self.converted(task.network()).to(device=device, memory_format=task.memory_format)
+        self.optimizer = self.make_optimizer()
+
+    def converted(self, network: nn.Module) -> nn.Module:
+        """The network in the contender's own form."""
+        return network
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        return sgd(self.model.parameters())
+
+    def outputs(self, images: Tensor) -> Tensor:
+        """(N, classes): logits under one fresh draw of the weights."""
+        return self.model(images)
+
+    def divergence(self) -> Tensor:
+        """KL(q ‖ p) in nats, after `outputs` was called for the step."""
+        raise NotImplementedError
+
+    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        with self.task.precision(self.device):
+            nll = F.cross_entropy(self.outputs(images), labels)
+            return nll + self.divergence() / self.task.data_size
+
+    def step(self, images: Tensor, labels: Tensor) -> Tensor:
+        """One training step, entirely on the device."""
+        loss = self.loss(images, labels)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def random_weights(self) -> int:
+        """How many weights are drawn; 0 where it is not known."""
+        return 0
+
+
+class Deterministic(Learner):
+    """The network as it is: the price that the others are measured by."""
+
+    random = False
+
+    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        with self.task.precision(self.device):
+            return F.cross_entropy(self.outputs(images), labels)
+
+
+class Ours(Learner):
+    """`tribayes.to_bayesian`, with the guards of the user's loop; fused draws on a GPU."""
+
+    def __init__(self, task: Task, device: torch.device, samples: int = 1) -> None:
+        self.samples = samples
+        super().__init__(task, device)
+
+    def converted(self, network: nn.Module) -> nn.Module:
+        return tb.to_bayesian(network, sampler="fused" if self.device.type == "cuda" else "torch")
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        return sgd(tb.parameter_groups(self.model, lr=LEARNING_RATE))
+
+    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        with self.task.precision(self.device):
+            weights, divergence = self.model.sample_weights_and_kl()
+            draws = [weights, *(self.model.sample_weights() for _ in range(self.samples - 1))]
+            nll = [F.cross_entropy(self.model.apply_weights(draw, images), labels) for draw in draws]
+            return sum(nll) / self.samples + divergence / self.task.data_size
+
+    def step(self, images: Tensor, labels: Tensor) -> Tensor:
+        tb.stabilise_(self.model)
+        return super().step(images, labels)
+
+    def random_weights(self) -> int:
+        return sum(mean.numel() for _, mean in self.model.means())
+
+
+def sgd(parameters: object) -> torch.optim.Optimizer:
+    """The optimizer of every arm: momentum, one fused update for all tensors of a group."""
+    return torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM, fused=True)

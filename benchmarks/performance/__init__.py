@@ -1,0 +1,1 @@
+"""docs/performance.md, made from the stored result files of the performance benchmarks."""

@@ -1,0 +1,181 @@
+"""The sections of the document, one for each benchmark, with a part for every machine that has run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks import draw, prediction
+from benchmarks.contenders import NAMES
+from benchmarks.learners import DETERMINISTIC, OURS
+from benchmarks.performance import floors
+from benchmarks.performance.markdown import MISSING, by_name, mebibytes, micro, milli, notes, number, ratio, table
+
+Stored = Mapping[str, Any]
+
+
+def draw_part(result: Stored) -> str:
+    header = ["K", "copy", "ours, forward", "ours, both", "floor", "ours / floor", "ours with KL"]
+    header += ["mean field eager", "mean field compiled", "ours / compiled"]
+    rows = []
+    for row in result["figures"]["sizes"]:
+        times = by_name(row["timings"])
+        ours, floor = times[draw.OURS_BOTH]["seconds"], floors.draw_floor(row)
+        compiled = times.get(draw.COMPILED_BOTH)
+        rows.append(
+            [
+                f"{row['size']:,}",
+                micro(times[draw.COPY]["seconds"]),
+                micro(times[draw.OURS]["seconds"]),
+                f"**{micro(ours)}** ({micro([0, ours[0], 0])}–{micro([0, ours[2], 0])})",
+                number(1e6 * floor),
+                number(ours[1] / floor),
+                micro(times[draw.OURS_KL]["seconds"]),
+                micro(times[draw.EAGER_BOTH]["seconds"]),
+                micro(compiled["seconds"]) if compiled else MISSING,
+                number(ours[1] / compiled["seconds"][1]) if compiled else MISSING,
+            ]
+        )
+    largest = result["figures"]["sizes"][-1]
+    ours = by_name(largest["timings"])[draw.OURS_BOTH]["seconds"][1]
+    left = ours - floors.draw_floor(largest)
+    return (
+        f'Microseconds, `sampler="{result["figures"]["sampler"]}"`; "both" and mean field are forward + backward.\n\n'
+        + table(header, rows)
+        + f"\nLeft above the floor at K = {largest['size']:,}: {number(1e6 * left)} µs, "
+        f"{number(100 * left / ours)} % of the time.\n"
+    )
+
+
+def step_part(result: Stored) -> str:
+    return "\n".join(_network_steps(row, result["machine"]) for row in result["figures"]["networks"])
+
+
+def _network_steps(row: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
+    times = by_name(row["timings"])
+    plain, ours = (times[name]["seconds"][1] for name in (DETERMINISTIC, OURS))
+    floor = floors.step_floor(row, machine, plain)
+    rows = []
+    for name in NAMES:
+        if name in times:
+            cells = [milli(times[name]["seconds"]), ratio(times[name]["ratio"]), times[name]["how"]]
+            rows.append([f"**{name}**" if name == OURS else name, *cells])
+        else:
+            rows.append([name, MISSING, MISSING, by_name(row["absent"])[name]["reason"]])
+    precision = "bf16, channels_last" if row["half"] else "float32"
+    return (
+        f"**{row['title']}**, batch {row['batch']}, {precision}, {row['random_weights']:,} random weights of "
+        f"{row['weights']:,}.\n\n"
+        + table(["contender", "ms", "× deterministic (quartiles)", "how"], rows)
+        + f"\nFloor: {floors.step_bytes(row['half'])} bytes a random weight more than the plain step, "
+        f"{number(1e6 * (floor - plain))} µs at the speed of a copy: {floor / plain:.3f} × deterministic. "
+        f"Left above it: {number(1e6 * (ours - floor))} µs, {(ours - floor) / plain:.3f} × deterministic.\n"
+        + notes(row["notes"])
+    )
+
+
+def training_part(result: Stored) -> str:
+    rows = []
+    for one in result["figures"]["runs"]:
+        lower, middle, upper = one["window_seconds"]
+        spread = f"{number(middle)} ({number(lower)}–{number(upper)})"
+        rows.append([one["name"], f"{one['iterations']:,}", number(one["seconds"]), number(one["whole"]), spread])
+    header = ["run", "iterations", "seconds", "seconds for 100,000", "seconds for 1,000 (quartiles)"]
+    return table(header, rows)
+
+
+def prediction_part(result: Stored) -> str:
+    figures = result["figures"]
+    rows = []
+    for one in figures["timings"]:
+        name = f"**{one['name']}**" if one["name"] == prediction.PREDICT else one["name"]
+        rows.append([name, number(one["seconds"][1]), ratio(one["ratio"])])
+    rows += [[one["name"], MISSING, one["reason"]] for one in figures["absent"]]
+    bounds = floors.prediction_floor(figures, result["machine"])
+    ours = by_name(figures["timings"])[prediction.PREDICT]["seconds"][1]
+    return (
+        f"{figures['network']}, {figures['draws']} draws × {figures['images']:,} images.\n\n"
+        + table(["contender", "seconds", "× deterministic (quartiles)"], rows)
+        + f"\nFloor: {number(bounds['operations'])} s by operations "
+        f"({number(figures['flops_per_image'] / 1e6)} million an image), {number(bounds['bytes'])} s by what the "
+        f"layers read and write ({number(figures['bytes_per_image'] / 1024)} KiB an image). Left above the larger: "
+        f"{number(ours - max(bounds.values()))} s.\n" + notes(figures["notes"])
+    )
+
+
+def growth_part(result: Stored) -> str:
+    figures = result["figures"]
+    weights = []
+    for row in figures["weights"]:
+        plain, ours = row["timings"]
+        weights.append([f"{row['size']:,}", milli(plain["seconds"]), milli(ours["seconds"]), ratio(ours["ratio"])])
+    samples = [
+        [str(row["samples"]), milli(row["timing"]["seconds"]), ratio(row["timing"]["ratio"])]
+        for row in figures["samples"]
+    ]
+    exponents = [[name, f"{value:.2f}"] for name, value in figures["exponents"].items()]
+    return (
+        table(["weights", "deterministic, ms", "ours, ms", "ratio (quartiles)"], weights)
+        + "\n"
+        + table(["draws a step, LeNet-100", "ours, ms", "× one draw (quartiles)"], samples)
+        + "\n"
+        + table(["time grows with", "exponent"], exponents)
+        + "\nFloor: exponent 1 in both, where bytes and operations and not launches decide.\n"
+    )
+
+
+def memory_part(result: Stored) -> str:
+    return "\n".join(_network_memory(row) for row in result["figures"]["networks"])
+
+
+def _network_memory(row: Mapping[str, Any]) -> str:
+    found = by_name(row["contenders"])
+    plain = found[DETERMINISTIC]
+    rows = []
+    for name in NAMES:
+        if name not in found:
+            rows.append([name, *[MISSING] * 4, by_name(row["absent"])[name]["reason"]])
+            continue
+        one = found[name]
+        peak = [mebibytes(one["peak"]), f"{one['peak'] / plain['peak']:.3f}"] if one["peak"] else [MISSING] * 2
+        kept = [mebibytes(one["kept"]), f"{one['kept'] / plain['kept']:.3f}"]
+        label = f"**{name}**" if name == OURS else name
+        rows.append([label, *kept, *peak, f"{one['kept_with_buffers'] / plain['kept_with_buffers']:.3f}"])
+    header = ["contender", "kept, MiB", "× deterministic", "peak, MiB", "× deterministic", "kept with buffers, ×"]
+    return (
+        f"**{row['title']}**, batch {row['batch']}. A draw of ours is {mebibytes(found[OURS]['draw'])} MiB, and so are "
+        "its slopes in the backward pass.\n\n" + table(header, rows)
+    )
+
+
+INTRODUCTIONS = {
+    "draw": "One draw of K weights and its backward pass. The floor is two and a half copies of K numbers: forward the "
+    "means are read and the draw written; backward means and slopes are read and slopes written.",
+    "step": "Forward, loss with its divergence, backward and SGD with momentum in one fused update; ours with its "
+    "guards. The floor is the plain step and the bytes beyond it.",
+    "training": "LeNet-100 by the trainer of `tribayes fit`, on made-up images of MNIST's size and number. Warm-up and "
+    "capture are in the seconds.",
+    "prediction": "Draws and passes until every probability is there. `tribayes.predict` also brings them to the host. "
+    "The floor is the larger of two: operations at the speed of a matrix product (TF32 on a GPU), and bytes at the "
+    "speed of a copy.",
+    "growth": "The time of a training step: of four square linear layers, batch 64, with the number of weights, and of "
+    "LeNet-100 with the number of draws a step.",
+    "memory": "Kept: parameters and optimizer state. Peak: what torch's allocator had handed out at most in an eager "
+    "step, which it tells for a GPU only; on a CPU a small batch makes the state.",
+}
+TITLES = {
+    "draw": "The draw",
+    "step": "Training step",
+    "training": "A whole training",
+    "prediction": "Prediction",
+    "growth": "Growth",
+    "memory": "Memory",
+}
+PARTS: dict[str, Callable[[Stored], str]] = {
+    "draw": draw_part,
+    "step": step_part,
+    "training": training_part,
+    "prediction": prediction_part,
+    "growth": growth_part,
+    "memory": memory_part,
+}

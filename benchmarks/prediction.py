@@ -1,0 +1,156 @@
+"""What predicting costs: many draws of LeNet-100 for 10,000 images, beside as many passes of the plain network.
+
+    python -m benchmarks.prediction [--device cpu|cuda] [--draws N] [--images N] [--quick]
+
+Three ways of ours: `tribayes.predict`, which also keeps every probability; a loop of draws and passes; and stacks of
+draws through one pass by vmap. Each pass sees a batch of images large enough to be more than its launches, so nothing
+is captured. 200 draws are the default; on a CPU, where time goes with their number, 10.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+import tribayes as tb
+from benchmarks import command
+from benchmarks.contenders import contenders
+from benchmarks.learners import DETERMINISTIC, OURS, Learner
+from benchmarks.networks import TASKS, Task
+from benchmarks.racing import Absence, plain_candidate, race
+from tribayes._table import format_table
+
+NETWORK = "lenet-100"
+DRAWS = {"cuda": 200, "cpu": 10}
+BATCH = {"cuda": 10_000, "cpu": 1_000}  # images a pass
+STACK = {"cuda": (8, 5_000), "cpu": (2, 500)}  # draws and images a stacked pass: what its hidden layers need memory for
+PREDICT, LOOP, STACKED = "ours, tribayes.predict", "ours, loop", "ours, stacked"
+SECONDS = 20.0
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = command.parser(__doc__)
+    parser.add_argument("--draws", type=int, default=None)
+    parser.add_argument("--images", type=int, default=10_000)
+    arguments = command.parsed(parser, words)
+    figures = _measured(arguments, TASKS[NETWORK])
+    print(_table(figures))
+    command.keep("prediction", figures, arguments)
+
+
+@torch.no_grad()
+def _measured(arguments: argparse.Namespace, task: Task) -> dict[str, Any]:
+    device = arguments.device
+    draws = 2 if arguments.quick else arguments.draws or DRAWS[device.type]
+    images, _ = task.examples(device, 8 if arguments.quick else arguments.images)
+    runs: dict[str, Callable[[], object]] = {}
+    absent, notes = [], {}
+    for name, one in _field(task, arguments):
+        if isinstance(one, Absence):
+            absent.append(asdict(one))
+            continue
+        one.model.eval()
+        runs |= _ways(one, images, draws) if name == OURS else {name: partial(_loop, one.outputs, images, draws)}
+        notes |= {name: one.note} if one.note else {}
+    field = [plain_candidate(name, run) for name, run in runs.items()]
+    timings = race(field, device, SECONDS / (100 if arguments.quick else 1), base=DETERMINISTIC)
+    return {
+        "network": task.title,
+        "draws": draws,
+        "images": len(images),
+        **_work(task, device),
+        "timings": [asdict(one) for one in timings],
+        "notes": notes,
+        "absent": absent,
+    }
+
+
+def _field(task: Task, arguments: argparse.Namespace) -> Iterator[tuple[str, Learner | Absence]]:
+    with torch.enable_grad():  # correctness is checked with gradients
+        yield from contenders(task, arguments.device, arguments.peers)
+
+
+def _ways(ours: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], object]]:
+    """Our three, after the stacked one has been compared with the loop."""
+    model = ours.model
+    _check_stack(model, images[:16])
+    batch = BATCH[images.device.type]
+    return {
+        PREDICT: partial(tb.predict, model, images, draws, progress=False, batch_size=batch),
+        LOOP: partial(_loop_of_ours, model, images, draws),
+        STACKED: partial(_stacked, model, images, draws),
+    }
+
+
+def _loop(outputs: Callable[[Tensor], Tensor], images: Tensor, draws: int) -> list[Tensor]:
+    """A pass for every draw and batch; a peer draws anew in each, which is what it does."""
+    batches = images.split(BATCH[images.device.type])
+    return [torch.cat([outputs(batch).softmax(-1) for batch in batches]) for _ in range(draws)]
+
+
+def _loop_of_ours(model: tb.BayesianModule, images: Tensor, draws: int) -> list[Tensor]:
+    batches = images.split(BATCH[images.device.type])
+    answers = []
+    for _ in range(draws):
+        weights = model.sample_weights()
+        answers.append(torch.cat([model.apply_weights(weights, batch).softmax(-1) for batch in batches]))
+    return answers
+
+
+def _stacked(model: tb.BayesianModule, images: Tensor, draws: int) -> list[Tensor]:
+    height, width = STACK[images.device.type]
+    passes = torch.func.vmap(model.apply_weights, in_dims=(0, None))
+    answers = []
+    for first in range(0, draws, height):
+        stack = model.sample_weights(min(height, draws - first))
+        answers.append(torch.cat([passes(stack, batch).softmax(-1) for batch in images.split(width)], 1))
+    return answers
+
+
+def _check_stack(model: tb.BayesianModule, images: Tensor) -> None:
+    stack = model.sample_weights(3, generator=1)
+    together = torch.func.vmap(model.apply_weights, in_dims=(0, None))(stack, images)
+    for number, ours in enumerate(together):
+        alone = model.apply_weights({name: value[number] for name, value in stack.items()}, images)
+        if not torch.allclose(ours, alone, rtol=1e-2, atol=1e-2):  # TF32 keeps ten bits
+            raise SystemExit("a stack of draws gives other outputs than its draws one by one; nothing was timed")
+
+
+def _work(task: Task, device: torch.device) -> dict[str, float]:
+    """Operations and bytes of one image's pass: what its layers read and write, weights left out."""
+    network = task.network().to(device).eval()
+    image, _ = task.examples(device, 1)
+    moved = 0
+
+    def count(_: object, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        nonlocal moved
+        moved += sum(value.nbytes for value in (*inputs, output))
+
+    layers = [module for module in network.modules() if any(True for _ in module.parameters(recurse=False))]
+    hooks = [layer.register_forward_hook(count) for layer in layers]
+    with FlopCounterMode(display=False) as counter:
+        network(image)
+    for hook in hooks:
+        hook.remove()
+    return {"flops_per_image": counter.get_total_flops(), "bytes_per_image": moved}
+
+
+def _table(figures: Mapping[str, Any]) -> str:
+    lines = []
+    for one in figures["timings"]:
+        lower, middle, upper = one["ratio"]
+        lines.append([one["name"], one["seconds"][1], middle, f"{lower:.3f}-{upper:.3f}"])
+    lines += [[one["name"], None, None, one["reason"]] for one in figures["absent"]]
+    title = f"{figures['network']}, {figures['draws']} draws × {figures['images']:,} images"
+    return f"{title}\n\n" + format_table(["contender", "seconds", "× deterministic", "quartiles"], lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Timing in turns: every candidate runs once a round, so that what disturbs the machine disturbs all alike.
+
+On a GPU a candidate is captured as a CUDA graph, so that launches do not hide what is compared, and timed by events.
+On a CPU it is timed by the clock. A turn repeats the work until it is long enough to be measured.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from time import perf_counter
+
+import torch
+
+WARM_UP = 3  # runs before a capture or a timing: what is made once is made then
+FEWEST_ROUNDS = 5
+TURN_SECONDS = 0.005  # shorter than this, a turn repeats the work
+
+
+class CaptureFailed(Exception):
+    """A candidate that no CUDA graph can hold. Torch's generator and allocator are not to be trusted afterwards."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What is timed, and how it runs: "graph", "eager", or eager for a reason."""
+
+    name: str
+    run: Callable[[], object]
+    how: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Median and quartiles, in seconds, and as a ratio to the base of the race, turn by turn."""
+
+    name: str
+    how: str
+    turns: int
+    seconds: tuple[float, float, float]  # lower quartile, median, upper quartile
+    ratio: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A contender that could not take part, and why."""
+
+    name: str
+    reason: str
+
+
+def candidate(
+    name: str, run: Callable[[], object], device: torch.device, eager: Mapping[str, str] | None = None
+) -> Candidate:
+    """Warm up and, on a GPU, capture; `eager` has the reasons of those who are not to be captured."""
+    with aside(device):
+        for _ in range(WARM_UP):
+            run()
+    if device.type != "cuda":
+        return Candidate(name, run, "eager")
+    torch.cuda.synchronize()
+    if eager and name in eager:
+        return Candidate(name, run, f"not capturable, eager: {eager[name]}")
+    return Candidate(name, _captured(name, run), "graph")
+
+
+@contextmanager
+def aside(device: torch.device) -> Iterator[None]:
+    """On a GPU: on the stream that is captured later.
+
+    Autograd sums a parameter's slope on the stream where it was first asked for, as long as anything of that pass is
+    kept; a capture fails if that is torch's default stream.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    here, there = torch.cuda.current_stream(), _side_stream()
+    there.wait_stream(here)
+    with torch.cuda.stream(there):
+        yield
+    here.wait_stream(there)
+
+
+@cache
+def _side_stream() -> torch.cuda.Stream:
+    return torch.cuda.Stream()
+
+
+def plain_candidate(name: str, run: Callable[[], object]) -> Candidate:
+    """Warm up, and run as it is on any device: for work that is long beside its launches."""
+    run()
+    return Candidate(name, run, "eager")
+
+
+def race(candidates: Sequence[Candidate], device: torch.device, seconds: float, base: str) -> list[Timing]:
+    """Time the candidates in turns until the time is up; ratios are to the candidate `base`."""
+    stopwatch = _seconds_by_events if device.type == "cuda" else _seconds_by_clock
+    repeats = {one.name: _repeats(stopwatch(one.run, 1)) for one in candidates}
+    times: dict[str, list[float]] = {one.name: [] for one in candidates}
+    end = perf_counter() + seconds
+    rounds = 0
+    while perf_counter() < end or rounds < FEWEST_ROUNDS:
+        for one in candidates if rounds % 2 else reversed(candidates):  # nobody always runs after the same neighbour
+            times[one.name].append(stopwatch(one.run, repeats[one.name]))
+        rounds += 1
+    return [_timing(one, times[one.name], times[base]) for one in candidates]
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Lower quartile, median, upper quartile."""
+    lower, middle, upper = statistics.quantiles(values, n=4, method="inclusive")
+    return lower, middle, upper
+
+
+def by_name(timings: Sequence[Timing]) -> dict[str, Timing]:
+    return {one.name: one for one in timings}
+
+
+def _timing(one: Candidate, times: Sequence[float], base: Sequence[float]) -> Timing:
+    ratios = [a / b for a, b in zip(times, base, strict=True)]
+    return Timing(one.name, one.how, len(times), quartiles(times), quartiles(ratios))
+
+
+def _repeats(seconds: float) -> int:
+    return max(1, round(TURN_SECONDS / max(seconds, 1e-9)))
+
+
+def _seconds_by_clock(run: Callable[[], object], repeats: int) -> float:
+    start = perf_counter()
+    for _ in range(repeats):
+        run()
+    return (perf_counter() - start) / repeats
+
+
+def _seconds_by_events(run: Callable[[], object], repeats: int) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    start.record()
+    for _ in range(repeats):
+        run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3 / repeats
+
+
+def _captured(name: str, run: Callable[[], object]) -> Callable[[], object]:
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, stream=_side_stream()):
+            run()
+    except RuntimeError as error:
+        raise CaptureFailed(name, _first_line(error)) from error
+    graph.replay()
+    torch.cuda.synchronize()
+    return graph.replay
+
+
+def _first_line(error: Exception) -> str:
+    """Of the error that came first: the one at the end of the capture only says that there was one."""
+    while isinstance(error.__context__, Exception):
+        error = error.__context__
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,114 @@
+"""What a training step costs: the plain network, ours, and each peer, in one race a network.
+
+    python -m benchmarks.step [--device cpu|cuda] [--network NAME ...] [--quick]
+
+A step is forward, loss with its divergence, backward and SGD with momentum (one fused update), on a batch that lies on
+the device; on a GPU a CUDA graph for everyone. Guards of ours are part of its step. A ResNet's step takes half a minute
+on a CPU of two cores, so there they are left out unless they are named.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks import command
+from benchmarks.checks import check_draw
+from benchmarks.contenders import NAMES, contenders, impossible
+from benchmarks.isolation import isolated
+from benchmarks.learners import DETERMINISTIC, OURS, Learner
+from benchmarks.networks import TASKS, Task
+from benchmarks.racing import Absence, Candidate, candidate, race
+from tribayes._table import format_table
+
+ON_A_CPU = ("lenet-100", "cifar10-full")
+SECONDS_A_NETWORK = 25.0
+QUICK_BATCH = 4
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = command.parser(__doc__)
+    parser.add_argument("--network", action="append", choices=TASKS, help="only this one; may be repeated")
+    arguments = command.parsed(parser, words)
+    names = arguments.network or (ON_A_CPU if arguments.device.type == "cpu" else tuple(TASKS))
+    check_draw(arguments.device, "fused" if arguments.device.type == "cuda" else "torch")
+    rows = []
+    for name in names:
+        rows.append(isolated(partial(_row, arguments, name), arguments.device))
+        print(_table(rows[-1]), "\n")
+    command.keep("step", {"networks": rows}, arguments)
+
+
+def _row(arguments: argparse.Namespace, name: str, eager: Mapping[str, str]) -> dict[str, Any]:
+    """One network, all contenders."""
+    command.settle(arguments)
+    device, task = arguments.device, TASKS[name]
+    if arguments.quick:
+        task = task.smaller(QUICK_BATCH)
+    learners, absent = _field(task, device, arguments)
+    batch = task.examples(device)
+    field = _prepared(learners, batch, device, eager, absent)
+    timings = race(field, device, SECONDS_A_NETWORK / (200 if arguments.quick else 1), base=DETERMINISTIC)
+    plain = learners[DETERMINISTIC].model
+    return {
+        "name": task.name,
+        "title": task.title,
+        "batch": task.batch,
+        "half": task.half,
+        "weights": sum(value.numel() for value in plain.parameters()),
+        "random_weights": learners[OURS].random_weights(),
+        "timings": [asdict(one) for one in timings],
+        "notes": {name: one.note for name, one in learners.items() if one.note},
+        "absent": [asdict(one) for one in absent],
+    }
+
+
+def _field(task: Task, device: torch.device, arguments: argparse.Namespace) -> tuple[dict[str, Learner], list[Absence]]:
+    learners: dict[str, Learner] = {}
+    absent = []
+    for name, one in contenders(task, device, arguments.peers):
+        if isinstance(one, Absence):
+            absent.append(one)
+        else:
+            learners[name] = one
+    return learners, absent
+
+
+def _prepared(
+    learners: Mapping[str, Learner],
+    batch: tuple[Tensor, Tensor],
+    device: torch.device,
+    eager: Mapping[str, str],
+    absent: list[Absence],
+) -> list[Candidate]:
+    """Candidates for the race; a peer that fails with a whole batch, as for want of memory, joins the absent."""
+    field = []
+    for name, learner in learners.items():
+        try:
+            field.append(candidate(name, partial(learner.step, *batch), device, eager))
+        except RuntimeError as error:  # not CaptureFailed, which is none
+            if name in (DETERMINISTIC, OURS):
+                raise
+            absent.append(impossible(name, error))
+    return field
+
+
+def _table(row: Mapping[str, Any]) -> str:
+    lines: dict[str, list[object]] = {}
+    for one in row["timings"]:
+        lower, middle, upper = one["ratio"]
+        lines[one["name"]] = [1e3 * one["seconds"][1], middle, f"{lower:.3f}-{upper:.3f}", one["how"]]
+    lines |= {one["name"]: [None, None, "", one["reason"]] for one in row["absent"]}
+    header = ["contender", "ms", "× deterministic", "quartiles", "how"]
+    title = f"{row['title']}, batch {row['batch']}, {row['random_weights']:,} random weights"
+    return f"{title}\n\n" + format_table(header, [[name, *lines[name]] for name in NAMES])
+
+
+if __name__ == "__main__":
+    main()

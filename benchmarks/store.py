@@ -1,0 +1,46 @@
+"""Result files: one a benchmark and kind of machine, written as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import Machine
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+DIGITS = 5  # kept of a measured number
+
+Stored = dict[str, Any]  # {"benchmark", "quick", "machine", "figures"}
+
+
+def save(benchmark: str, machine: Machine, figures: Mapping[str, Any], folder: Path, quick: bool) -> Path:
+    """Write benchmark-kind.json into the folder."""
+    content = {"benchmark": benchmark, "quick": quick, "machine": asdict(machine), "figures": figures}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{benchmark}-{machine.kind}.json"
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(_rounded(content), indent=1, ensure_ascii=False) + "\n")
+    os.replace(part, path)
+    return path
+
+
+def stored(benchmark: str, folder: Path = RESULTS) -> Iterator[Stored]:
+    """The files of a benchmark, by kind of machine; GPUs before the CPU."""
+    paths = sorted(folder.glob(f"{benchmark}-*.json"), key=lambda path: (path.stem.endswith("-cpu"), path.name))
+    for path in paths:
+        yield json.loads(path.read_text())
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_rounded(item) for item in value]
+    return value

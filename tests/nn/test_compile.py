@@ -12,6 +12,7 @@ from torch import Tensor
 
 import tribayes as tb
 from tests.networks import NETWORKS, any_family, any_network, bayesian, inputs_of
+from tribayes.nn import joint
 from tribayes.posterior import tridiagonal
 
 # torch's compiler uses what torch has deprecated, and looks at the .grad of the draws it hands to a recurrent layer.
@@ -70,6 +71,7 @@ def waves(shape: torch.Size, like: Tensor, generator: torch.Generator | None) ->
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_the_objective_and_its_gradients_compile_to_one_graph(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tridiagonal, "standard_normals", waves)
+    monkeypatch.setattr(joint, "standard_normals", waves)  # what draws uncompiled
     model = bayesian("Conv2d").float()
     elbo = tb.ELBO(tb.Categorical(), data_size=10, samples=2)
     compiled = loss_and_gradients(torch.compile(elbo, fullgraph=True, backend=backend), model)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from tribayes._errors import refusal
@@ -47,9 +48,9 @@ def sampled_outputs(model: nn.Module, arguments: tuple[Any, ...], estimator: str
 
 
 def plain_with_divergence(model: nn.Module, arguments: tuple[Any, ...], samples: int) -> tuple[list[Any], Tensor]:
-    """The plain estimator's outputs and KL(q ‖ p); the fused sampler gives the divergence with its first draw."""
+    """The plain estimator's outputs and KL(q ‖ p), which is cheapest together with the first draw."""
     modules = bayesian_modules(model)
-    if any(module.held is not None or module.sampler != "fused" for module in modules):
+    if torch.compiler.is_compiling() or any(module.held is not None for module in modules):
         return sampled_outputs(model, arguments, "plain", samples), kl(model)
     draws, divergences = zip(*(module.sample_weights_and_kl() for module in modules), strict=True)
     with holding(model, list(draws)):

@@ -16,6 +16,7 @@ from torch.func import functional_call
 
 from tribayes._errors import refusal, wrong_type
 from tribayes.nn.fused import check_sampler, fused_draw, fused_guard_
+from tribayes.nn.joint import joint_draw_of
 from tribayes.nn.plan import DEFAULT_RHO, DEFAULT_TAU, Plan, Priors, Rho, Tau, make_plan
 from tribayes.nn.selection import Where
 from tribayes.nn.table import PosteriorRow, PosteriorTable
@@ -129,11 +130,15 @@ class BayesianModule(nn.Module):
         return draw
 
     def sample_weights_and_kl(self, *, generator: Randomness = None) -> tuple[dict[str, Tensor], Tensor]:
-        """One draw, and KL(q ‖ p): for the fused sampler in one pass over the means, forward and backward."""
-        if self.sampler != "fused":
-            return self.sample_weights(generator=generator), self.kl()
-        drawn, divergence = fused_draw(self, 1, generator, with_kl=True)
-        return {name: value.squeeze(0) for name, value in drawn.items()}, divergence
+        """One draw as `sample_weights` would give it, and KL(q ‖ p).
+
+        With the fused sampler, and on a CPU, both take the same passes over the means, forward and backward.
+        """
+        if self.sampler == "fused":
+            drawn, divergence = fused_draw(self, 1, generator, with_kl=True)
+            return {name: value.squeeze(0) for name, value in drawn.items()}, divergence
+        joint = joint_draw_of(self, generator)
+        return (self.sample_weights(generator=generator), self.kl()) if joint is None else joint
 
     def apply_weights(self, weights: Draw, /, *args: Any, **kwargs: Any) -> Any:
         """The network under given weights, as `sample_weights` returns them.

@@ -37,7 +37,7 @@ def draw_raw(loc: Tensor, delta: Tensor, gamma: Tensor, normals: Tensor) -> Tens
 
     Shapes: loc (K,), delta and gamma (), normals (*sample, K + 1) → (*sample, K).
     """
-    if not _plain_on_cpu(loc, delta, gamma, normals):
+    if not plain_on_cpu(loc, delta, gamma, normals):
         weights = mixing(parametrisation.coefficient_of(gamma), parametrisation.tau_of(delta))
         return draw(loc, *weights, normals)
     drawn: Tensor = _RawDraw.apply(loc, delta, gamma, normals)
@@ -78,7 +78,7 @@ class _RawDraw(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, loc: Tensor, delta: Tensor, gamma: Tensor, normals: Tensor) -> Tensor:
-        tau, t = _softplus(delta.item()), math.tanh(0.25 * gamma.item())
+        tau, t = softplus(delta.item()), math.tanh(0.25 * gamma.item())
         current = tau / math.hypot(t, 1)
         x_before, x = neighbours(normals)
         drawn = torch.mul(x, current).add_(x_before, alpha=t * current).mul_(loc.abs()).add_(loc)
@@ -95,7 +95,7 @@ class _RawDraw(torch.autograd.Function):
         x_before, x = neighbours(normals)
         by_current, by_previous = _inner(weighted, x), _inner(weighted, x_before)
         number, t = delta.item(), math.tanh(0.25 * gamma.item())
-        by_delta, by_gamma = _raw_factors(_softplus(number), _sigmoid(number), t)
+        by_delta, by_gamma = raw_factors(softplus(number), sigmoid(number), t)
         return (
             by_loc,
             torch.add(by_current, by_previous, alpha=t).mul_(by_delta),
@@ -111,7 +111,7 @@ def _differentiable_gradients(
     tau, t = parametrisation.tau_of(delta), parametrisation.coefficient_of(gamma)
     relative = correlate(normals, *mixing(t, tau)) * loc.sign()
     by_loc, by_current, by_previous = _gradients(grad, loc, normals, relative)
-    by_delta, by_gamma = _raw_factors(tau, torch.sigmoid(delta), t)
+    by_delta, by_gamma = raw_factors(tau, torch.sigmoid(delta), t)
     return by_loc, (by_current + t * by_previous) * by_delta, (by_previous - t * by_current) * by_gamma
 
 
@@ -122,7 +122,7 @@ def _gradients(grad: Tensor, loc: Tensor, normals: Tensor, relative: Tensor) -> 
     return torch.addcmul(grad, grad, relative), _inner(weighted, x), _inner(weighted, x_before)
 
 
-def _raw_factors(tau: Any, slope: Any, t: Any) -> tuple[Any, Any]:
+def raw_factors(tau: Any, slope: Any, t: Any) -> tuple[Any, Any]:
     """What turns ∂L/∂A + t ∂L/∂B into ∂L/∂δ, and ∂L/∂B − t ∂L/∂A into ∂L/∂γ.
 
     A = τ/√(1 + t²), B = tA, dτ/dδ = slope = sigmoid(δ), dt/dγ = (1 − t²)/4.
@@ -131,18 +131,18 @@ def _raw_factors(tau: Any, slope: Any, t: Any) -> tuple[Any, Any]:
     return slope * shrink, tau * shrink**3 * (1 - t * t) / 4
 
 
-def _plain_on_cpu(*tensors: Tensor) -> bool:
+def plain_on_cpu(*tensors: Tensor) -> bool:
     """Ordinary vectors and numbers whose values may be read: not traced, not batched by vmap, not fake."""
     if torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None:
         return False
     return all(type(tensor) in (Tensor, Parameter) and tensor.is_cpu and tensor.ndim < 2 for tensor in tensors)
 
 
-def _softplus(x: float) -> float:
+def softplus(x: float) -> float:
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-def _sigmoid(x: float) -> float:
+def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
 
 

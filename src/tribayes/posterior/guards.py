@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
+from tribayes.posterior.draw import plain_on_cpu
 from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_DELTA, SMALLEST_MEAN
 
 
@@ -40,10 +41,12 @@ def rule_of(name: str) -> Rule:
 
 def guard_means_(means: Tensor, rule: Rule, generator: torch.Generator | None = None) -> None:
     """Move means closer to zero than 1e-6 out to ±1e-6, in place."""
-    if rule.coin_for_sign:
-        _leave_interval_(means, SMALLEST_MEAN, generator)
-    else:
+    if not rule.coin_for_sign:
         means.copy_(means.abs().clamp_(min=SMALLEST_MEAN).copysign_(means))
+        return
+    if plain_on_cpu(means.reshape(-1)) and not (means.abs() < SMALLEST_MEAN).any().item():
+        return  # looking takes a tenth of throwing coins, and there is hardly ever anything to move
+    _leave_interval_(means, SMALLEST_MEAN, generator)
 
 
 def guard_delta_(delta: Tensor, rule: Rule) -> None:

@@ -20,8 +20,8 @@ What being Bayesian costs beside the plain network, and beside other libraries. 
 which the contenders take turns: medians, with quartiles where there is room; ratios are taken turn by turn. Before
 anything is timed, the draw's law and gradient are compared with closed forms, and every contender has to give outputs,
 a finite loss and a gradient. On a GPU, steps and draws are CUDA graphs timed by events, so that launches do not hide
-what is compared; on a CPU it is the clock. All arms have the same torch, batch, precision and memory layout, and the same
-optimizer but for IVON, which is one.
+what is compared; on a CPU it is the clock. All arms have the same torch, batch, precision and memory layout, and
+the same optimizer but for IVON, which is one.
 
 `make bench` runs everything on the machine's own device and writes this page. `python -m benchmarks.peers.install` puts
 the other libraries, at fixed versions, into a folder of their own.

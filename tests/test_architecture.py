@@ -52,6 +52,12 @@ def test_a_folder_imports_only_from_those_before_it(path: Path) -> None:
     assert used <= allowed
 
 
+@pytest.mark.parametrize("path", sorted((PACKAGE / "data").rglob("*.py")), ids=label)
+def test_data_sets_know_nothing_of_networks(path: Path) -> None:
+    used = {part for module in imports_of(path) if (part := part_of(module))}
+    assert used <= {"data", *(shared.stem for shared in SHARED)}
+
+
 @pytest.mark.parametrize("path", SHARED, ids=label)
 def test_what_all_folders_share_imports_none_of_them(path: Path) -> None:
     used = {part for module in imports_of(path) if (part := part_of(module))}

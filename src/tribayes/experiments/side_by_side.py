@@ -50,7 +50,8 @@ def _replay(trainers: Sequence[Trainer], graph: torch.cuda.CUDAGraph, steps: int
         graph.replay()
     for trainer in trainers:
         trainer.note_steps(steps // _STEPS * _STEPS)
-    _eagerly(trainers, steps % _STEPS)
+    if steps % _STEPS:
+        _eagerly(trainers, steps % _STEPS)
     torch.cuda.synchronize()
 
 

@@ -1,7 +1,7 @@
 """The training of one experiment: all state on the device, a step without a word from the host.
 
-A step reads its batch by indices that lie on the device, computes its learning rate there and leaves its loss there.
-So the same step runs eagerly on a CPU and, captured once, as a CUDA graph; the host comes in once a window of steps.
+A step finds its batch and its rates in tables on the device and leaves its loss there. So the same step runs eagerly on
+a CPU and, captured once, as a CUDA graph; the host comes in once a window of steps, to lay out the tables.
 """
 
 from __future__ import annotations

@@ -79,9 +79,7 @@ class _RawDraw(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, loc: Tensor, delta: Tensor, gamma: Tensor, normals: Tensor) -> Tensor:
         tau, t = softplus(delta.item()), math.tanh(0.25 * gamma.item())
-        current = tau / math.hypot(t, 1)
-        x_before, x = neighbours(normals)
-        drawn = torch.mul(x, current).add_(x_before, alpha=t * current).mul_(loc.abs()).add_(loc)
+        drawn = mixed_draw(loc, normals, tau / math.hypot(t, 1), t)
         ctx.save_for_backward(loc, delta, gamma, normals, drawn)
         return drawn
 
@@ -90,18 +88,28 @@ class _RawDraw(torch.autograd.Function):
         loc, delta, gamma, normals, drawn = ctx.saved_tensors
         if torch.is_grad_enabled():
             return (*_differentiable_gradients(grad, loc, delta, gamma, normals), None)
-        by_loc = (grad * drawn).div_(loc)
-        weighted = loc.abs().mul_(grad)
-        x_before, x = neighbours(normals)
-        by_current, by_previous = _inner(weighted, x), _inner(weighted, x_before)
+        by_current, by_previous = mixing_slopes(loc, grad, normals)
         number, t = delta.item(), math.tanh(0.25 * gamma.item())
-        by_delta, by_gamma = raw_factors(softplus(number), sigmoid(number), t)
-        return (
-            by_loc,
-            torch.add(by_current, by_previous, alpha=t).mul_(by_delta),
-            torch.sub(by_previous, by_current, alpha=t).mul_(by_gamma),
-            None,
-        )
+        delta_factor, gamma_factor = raw_factors(softplus(number), sigmoid(number), t)
+        by_delta = delta.new_full((), (by_current + t * by_previous) * delta_factor)
+        by_gamma = gamma.new_full((), (by_previous - t * by_current) * gamma_factor)
+        return (grad * drawn).div_(loc), by_delta, by_gamma, None
+
+
+def mixed_draw(loc: Tensor, normals: Tensor, current: float, t: float) -> Tensor:
+    """m + |m| A (x_i + t x_{i−1}) for a vector, in three operations."""
+    return torch.addcmul(loc, torch.add(normals[1:], normals[:-1], alpha=t), loc.abs(), value=current)
+
+
+def mixing_slopes(loc: Tensor, grad: Tensor, normals: Tensor) -> tuple[float, float]:
+    """∂L/∂A = Σ g_i |m_i| x_i and ∂L/∂B = Σ g_i |m_i| x_{i−1} of a vector.
+
+    As products of a matrix with one row: x_1 … x_K does not begin at a multiple of 16 bytes, and there torch.dot takes
+    eight times as long (MKL, AVX-512).
+    """
+    weighted = loc.abs().mul_(grad)
+    by_current, by_previous = (torch.mv(part.unsqueeze(0), weighted) for part in (normals[1:], normals[:-1]))
+    return by_current.item(), by_previous.item()
 
 
 def _differentiable_gradients(
@@ -147,12 +155,8 @@ def sigmoid(x: float) -> float:
 
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:
-    """Σ a b over the last axis; for vectors without a product in memory.
-
-    As a product of a matrix with one row: x_1 … x_K does not begin at a multiple of 16 bytes, and there torch.dot
-    takes eight times as long (MKL, AVX-512).
-    """
-    return torch.mv(b.unsqueeze(0), a).squeeze(0) if a.ndim == b.ndim == 1 else (a * b).sum(-1)
+    """Σ a b over the last axis; for vectors without a product in memory."""
+    return torch.dot(a, b) if a.ndim == b.ndim == 1 else (a * b).sum(-1)
 
 
 def _like(gradient: Tensor, value: Tensor) -> Tensor:

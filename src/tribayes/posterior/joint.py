@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tribayes.posterior.draw import plain_on_cpu, raw_factors, sigmoid, softplus
+from tribayes.posterior.draw import mixed_draw, mixing_slopes, plain_on_cpu, raw_factors, sigmoid, softplus
 
 Plain = Callable[[Sequence[Tensor], Tensor, Tensor], tuple[list[Tensor], Tensor]]
 
@@ -46,7 +46,7 @@ class _Joint(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, given: Given, delta: Tensor, gamma: Tensor, *means: Tensor) -> tuple[Tensor, ...]:
         scalars = [_Scalars.of(d, g) for d, g in zip(delta.tolist(), gamma.tolist(), strict=True)]
-        drawn = [_draw(mean, s, x) for mean, s, x in zip(means, scalars, given.normals, strict=True)]
+        drawn = [mixed_draw(mean, x, s.current, s.t) for mean, s, x in zip(means, scalars, given.normals, strict=True)]
         terms = [
             _divergence(mean, s, loc, scale)
             for mean, s, loc, scale in zip(means, scalars, given.locs, given.scales, strict=True)
@@ -86,11 +86,6 @@ class _Scalars:
     def of(cls, delta: float, gamma: float) -> _Scalars:
         tau, t = softplus(delta), math.tanh(0.25 * gamma)
         return cls(tau, sigmoid(delta), t, tau / math.hypot(t, 1))
-
-
-def _draw(mean: Tensor, s: _Scalars, normals: Tensor) -> Tensor:
-    noise = torch.mul(normals[1:], s.current).add_(normals[:-1], alpha=s.t * s.current)
-    return noise.mul_(mean.abs()).add_(mean)
 
 
 def _divergence(mean: Tensor, s: _Scalars, loc: Tensor, scale: Tensor) -> tuple[float, float]:
@@ -133,9 +128,7 @@ def _by_scalars(
     mean: Tensor, grad: Tensor, s: _Scalars, normals: Tensor, weight: float, relative: float
 ) -> tuple[float, float]:
     """∂L/∂δ and ∂L/∂γ of one tensor."""
-    weighted = mean.abs().mul_(grad)
-    by_current = torch.mv(normals[1:].unsqueeze(0), weighted).item()
-    by_previous = torch.mv(normals[:-1].unsqueeze(0), weighted).item()
+    by_current, by_previous = mixing_slopes(mean, grad, normals)
     delta_factor, gamma_factor = raw_factors(s.tau, s.slope, s.t)
     size, t, square = mean.numel(), s.t, s.t * s.t
     power = square**size

@@ -200,9 +200,8 @@ class TridiagonalNormal(Distribution):
 
         Exact in law, from K + 1 independent normals a draw; `generator` is a torch.Generator or a seed.
         """
-        shape = torch.Size(sample_shape) + self.batch_shape + torch.Size([self.size + 1])
-        source = generator_of(generator, self.loc.device)
-        normals = standard_normals(shape, self.loc, source)
+        shape = torch.Size((*sample_shape, *self.batch_shape, self.size + 1))
+        normals = standard_normals(shape, self.loc, generator_of(generator, self.loc.device))
         if self._raw and not self.batch_shape:
             return draw_raw(self.loc, self._raw[0], self._raw[1], normals)
         return draw(self.loc, *self._mixing, normals)

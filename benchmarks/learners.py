@@ -38,7 +38,7 @@ class Learner:
 
     def divergence(self) -> Tensor:
         """KL(q ‖ p) in nats, after `outputs` was called for the step."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has neither a divergence nor a loss of its own")
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         with self.task.precision(self.device):

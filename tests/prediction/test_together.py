@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -42,8 +44,8 @@ def test_batches_and_shares_do_not_matter() -> None:
     torch.testing.assert_close(cut.samples, whole.samples)
 
 
-def _clock(monkeypatch: pytest.MonkeyPatch, cost: dict[int, float]) -> list[int]:
-    """A clock that goes on by what a pass of so many networks costs."""
+def _clocked(monkeypatch: pytest.MonkeyPatch, cost: dict[int, float]) -> tuple[Callable[[int], Tensor], list[int]]:
+    """Something to run under a clock that goes on by what a pass of so many networks costs; and what was run."""
     seen: list[int] = []
     now = [0.0]
     monkeypatch.setattr(together, "perf_counter", lambda: now[0])
@@ -53,8 +55,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch, cost: dict[int, float]) -> list[int]
         now[0] += cost[count]
         return torch.zeros(count)
 
-    monkeypatch.setattr(together, "_stub", run, raising=False)
-    return seen
+    return run, seen
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,8 @@ def _clock(monkeypatch: pytest.MonkeyPatch, cost: dict[int, float]) -> list[int]
 def test_the_fastest_a_network_is_taken(
     cost: dict[int, float], count: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = _clock(monkeypatch, cost)
-    assert together.fastest(together._stub, count) == expected
+    run, seen = _clocked(monkeypatch, cost)
+    assert together.fastest(run, count) == expected
     assert set(seen) == {candidate for candidate in cost if candidate <= count}
 
 
@@ -81,3 +82,10 @@ def test_the_fastest_a_network_is_taken(
 def test_wrong_values_are_refused(value: object, text: str) -> None:
     with pytest.raises((ValueError, TypeError), match=text):
         tb.predict(tb.to_bayesian(nn.Linear(2, 2)), torch.randn(1, 2), 2, progress=False, at_once=value)
+
+
+@pytest.mark.parametrize("at_once", [2, "measure"])
+def test_an_error_of_the_network_is_not_blamed_on_the_mapping(at_once: object) -> None:
+    model = tb.to_bayesian(nn.Sequential(nn.Flatten(), nn.Linear(3, 2)))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        tb.predict(model, torch.randn(4, 5), 4, progress=False, at_once=at_once, chunk_size=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import torch
@@ -93,7 +94,7 @@ def _on_white(image: Image.Image) -> Image.Image:
     return _pillow().alpha_composite(white, coloured).convert("RGB")
 
 
-def _pillow():  # type: ignore[no-untyped-def]  # a module
+def _pillow() -> ModuleType:
     try:
         from PIL import Image
     except ImportError as error:

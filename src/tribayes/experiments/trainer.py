@@ -52,6 +52,7 @@ class Trainer:
         self.setting, self.train, self.seed = setting, train, seed
         self.device = train.images.device
         self.model = build_model(setting, seed).to(self.device)
+        # torch's stubs lack this signature, which its documentation has
         self.model.to(memory_format=memory_format(train.images))  # type: ignore[call-overload]
         if isinstance(self.model, BayesianModule):
             self.model.sampler = sampler_for(setting, self.device)

@@ -23,6 +23,10 @@ _CANDIDATES = (1, 4, 16)  # networks at once
 _PASSES = 3  # each is timed so often, and the fastest pass counts
 
 
+class CannotMap(ValueError):
+    """Torch has no rule to run this network under several draws at once."""
+
+
 def check_at_once(at_once: AtOnce) -> None:
     """Refuse what is neither a number of networks nor "measure"."""
     if at_once == MEASURE:
@@ -51,25 +55,28 @@ def respond_together(model: nn.Module, draws: ModelDraw, batch: Batch, respond: 
     mapped = torch.func.vmap(one, in_dims=(0, *(None for _ in batch)))
     try:
         answers: Tensor = mapped(draws, *batch)
-    except (RuntimeError, NotImplementedError) as error:
-        remedy = "leave it at 1"
-        reason = f"be 1 for this network, over which torch cannot map ({str(error).splitlines()[0]})"
-        raise refusal("at_once", len(next(iter(draws[0].values()))), reason, remedy) from error
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # vmap's own, or the network's: then it comes again without vmap, and is raised here
+        one([{name: value[0] for name, value in draw.items()} for draw in draws], *batch)
+        count = len(next(iter(draws[0].values())))
+        raise CannotMap(
+            f"`at_once` (={count}) must be 1 for this network, over which torch cannot map "
+            f"({str(error).splitlines()[0]}); leave it at 1."
+        ) from error
     return answers
 
 
 def fastest(run: Callable[[int], Tensor], count: int) -> int:
     """How many of `count` networks to run at once: the number that takes least time a network.
 
-    `run(n)` runs n of them; a number it refuses is not taken.
+    `run(n)` runs n of them. Where torch cannot map over the network, that is one after the other.
     """
     seconds = {}
-    for candidate in _CANDIDATES:
-        if candidate > count:
-            break
+    for candidate in (number for number in _CANDIDATES if number <= count):
         try:
             seconds[candidate] = min(_timed(run, candidate) for _ in range(_PASSES + 1)) / candidate
-        except ValueError:  # torch cannot map over this network: the loop is left
+        except CannotMap:
             break
     return min(seconds, key=seconds.__getitem__)
 

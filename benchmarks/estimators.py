@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ import tribayes as tb
 from benchmarks.subject import NETWORK, Subject, subject
 from tribayes._progress import progress_bar
 from tribayes._table import format_table
+from tribayes.experiments.environment import device_name
 
 RESULTS = Path(__file__).resolve().parent / "results" / "estimators.json"
 CANDIDATES = (("plain", 1), ("plain", 2), ("antithetic", 2), ("local", 1), ("local", 2))
@@ -56,7 +56,7 @@ def main() -> None:
     print(f"{held.words}; batch of {BATCH}, {repeats} estimates each\n")
     print(table(rows))
     if not arguments.quick:
-        machine = f"{_machine(arguments.device)}, {arguments.threads} threads, torch {torch.__version__}"
+        machine = f"{device_name(arguments.device)}, {arguments.threads} threads, torch {torch.__version__}"
         kept = {"subject": held.words, "batch": BATCH, "estimates": repeats, "machine": machine}
         RESULTS.write_text(json.dumps(kept | {"rows": [asdict(row) for row in rows]}, indent=1) + "\n")
 
@@ -135,10 +135,6 @@ def table(rows: list[Row]) -> str:
         nll = f"{row.nll:.4f} ± {row.nll_error:.4f}"
         body.append([row.estimator, row.samples, nll, *ratios, *timing])
     return format_table(["estimator", "samples", "NLL", *groups, "time", "time × variance"], body)
-
-
-def _machine(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
 
 
 def _arguments() -> argparse.Namespace:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from torch import Tensor
 import tribayes as tb
 from benchmarks.subject import NETWORK, Subject, subject
 from tribayes._table import format_table
+from tribayes.experiments.environment import device_name
 
 RESULTS = Path(__file__).resolve().parent / "results" / "moments.json"
 USUAL = 200
@@ -79,7 +79,7 @@ def main() -> None:
         results.append(measure(held, examples, samples, repeats=0 if arguments.no_timings else 3))
         print(table(results[-1]), "\n")
     if not arguments.quick:
-        machine = f"{_machine(arguments.device)}, {arguments.threads} threads, torch {torch.__version__}"
+        machine = f"{device_name(arguments.device)}, {arguments.threads} threads, torch {torch.__version__}"
         RESULTS.write_text(json.dumps({"machine": machine, "results": [asdict(r) for r in results]}, indent=1) + "\n")
 
 
@@ -130,10 +130,6 @@ def table(result: Result) -> str:
 
 def _share(flags: Tensor) -> float:
     return float(flags.double().mean())
-
-
-def _machine(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
 
 
 def _arguments() -> argparse.Namespace:

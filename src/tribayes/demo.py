@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import tribayes as tb
 from tribayes.data import Split, load_digits
+from tribayes.experiments.models import DigitsNet
 from tribayes.report import classification_report
 
 REPORT = Path("runs/demo/report.html")
@@ -22,28 +22,12 @@ LEARNING_RATE = 0.02
 KL_WEIGHT = 0.01  # the paper's choice for its small networks: the full KL would let the prior win over 1,437 images
 
 
-def digits_network() -> nn.Sequential:
-    """Two convolutions and two fully connected layers for 8×8 images: a small LeNet."""
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(128, 64),
-        nn.ReLU(),
-        nn.Linear(64, 10),
-    )
-
-
 def train(
     data: Split, epochs: int = EPOCHS, seed: int = 0, progress: bool = True
 ) -> tuple[tb.BayesianModule, tb.History]:
     """A trained Bayesian network and what training saw."""
     torch.manual_seed(seed)
-    model = tb.to_bayesian(digits_network())
+    model = tb.to_bayesian(DigitsNet())
     elbo = tb.ELBO(tb.Categorical(), data_size=len(data.train_labels), kl_weight=KL_WEIGHT)
     optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=LEARNING_RATE), momentum=0.9)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: (1 + 0.001 * i) ** -0.75)

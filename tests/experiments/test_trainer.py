@@ -25,7 +25,7 @@ def test_the_update_is_caffe_s() -> None:
     velocity = [[0.0] * len(value) for value in expected]
     for step, rate in enumerate([0.1, 0.05, 0.02]):
         for value in values:
-            value.grad = torch.full_like(value, 1.0 + step)
+            value.grad = torch.full_like(value, rate * (1.0 + step))  # of rate × loss, as the trainer has it
         optimizer.step(torch.tensor(rate, dtype=torch.float64))
         for i, (multiplier, decay) in enumerate(zip(multipliers, decays, strict=True)):
             for k, weight in enumerate(expected[i]):

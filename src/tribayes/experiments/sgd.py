@@ -1,7 +1,8 @@
 """Stochastic gradient descent with momentum as Caffe does it: v ← μ v + lr (g + decay · w), w ← w − v.
 
 torch's SGD multiplies by the learning rate after the momentum; with a decaying rate that is another path. Here the
-rate is a tensor on the device, so that a captured step can change it, and all parameters move in a few launches.
+rate comes in with the gradient (of rate × loss), and torch's fused update does the rest with a rate of its own that
+never changes: the parameter's multiplier. So a captured step can change its rate, in one launch a multiplier.
 """
 
 from __future__ import annotations
@@ -24,31 +25,30 @@ class Parameter:
 
 
 class CaffeSGD:
-    """The optimizer; its only state is a velocity for each parameter."""
+    """The optimizer; its only state is a velocity for each parameter, without the multiplier."""
 
     def __init__(self, parameters: Sequence[Parameter], momentum: float) -> None:
         self.names = [parameter.name for parameter in parameters]
-        self.momentum = momentum
         self._values = [parameter.value for parameter in parameters]
-        self._multipliers = [parameter.multiplier for parameter in parameters]
         self._decays = [parameter.decay for parameter in parameters]
+        multipliers = sorted({parameter.multiplier for parameter in parameters})
+        groups = [{"params": [p.value for p in parameters if p.multiplier == m], "lr": m} for m in multipliers]
+        self._update = torch.optim.SGD(groups, momentum=momentum, fused=True)
         self.velocities = [torch.zeros_like(value) for value in self._values]
+        for value, velocity in zip(self._values, self.velocities, strict=True):
+            self._update.state[value]["momentum_buffer"] = velocity
 
     def zero_grad(self) -> None:
-        for value in self._values:
-            value.grad = None
+        self._update.zero_grad()
 
     @torch.no_grad()
     def step(self, rate: Tensor) -> None:
-        """One update with the learning rate `rate`, a scalar tensor on the parameters' device."""
-        steps = self._gradients()
+        """One update, after the backward pass of `rate` × loss; `rate` is a scalar tensor on the parameters' device."""
+        gradients = self._gradients()
         if any(self._decays):
-            steps = list(torch._foreach_add(steps, torch._foreach_mul(self._values, self._decays)))
-        if set(self._multipliers) != {1.0}:
-            steps = list(torch._foreach_mul(steps, self._multipliers))
-        torch._foreach_mul_(self.velocities, self.momentum)
-        torch._foreach_add_(self.velocities, torch._foreach_mul(steps, rate))
-        torch._foreach_sub_(self._values, self.velocities)
+            penalties = torch._foreach_mul(torch._foreach_mul(self._values, self._decays), rate)
+            torch._foreach_add_(gradients, list(penalties))
+        self._update.step()
 
     def _gradients(self) -> list[Tensor]:
         gradients = [value.grad for value in self._values]

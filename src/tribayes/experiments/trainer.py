@@ -63,10 +63,10 @@ class Trainer:
         self.optimizer = CaffeSGD(_parameters(setting, self.model), setting.momentum)
         self.nu = setting.kl_weight / len(train)
         self.iteration = 0
-        # the window under way, on the device: where it stands, whom each step sees, and how it weighs them
+        # the window under way, on the device: where it stands, and a row a step: the images, their labels, and learning
+        # rate and ν, two float32 in the room of an int64. One row, so that a step looks things up once
         self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
-        self._order = torch.zeros(WINDOW, setting.batch, dtype=torch.int64, device=self.device)
-        self._rates = torch.zeros(WINDOW, 2, device=self.device)  # learning rate, ν
+        self._rows = torch.zeros(WINDOW, 2 * setting.batch + 1, dtype=torch.int64, device=self.device)
         self._losses = torch.zeros(WINDOW, 2, device=self.device)
 
     def advance(self, steps: int) -> None:
@@ -92,11 +92,12 @@ class Trainer:
 
     def step(self) -> None:
         """One step, entirely on the device: it can be captured."""
-        batch = self._order.index_select(0, self._place).squeeze(0)
-        rate, nu = self._rates.index_select(0, self._place).squeeze(0).unbind()
-        loss, nll = self._loss(self.train.images[batch], self.train.labels[batch], nu)
+        row = self._rows.index_select(0, self._place).squeeze(0)
+        batch, labels, rates = row.split([self.setting.batch, self.setting.batch, 1])
+        rate, nu = rates.view(torch.float32).unbind()
+        loss, nll = self._loss(self.train.images[batch], labels, nu)
         self.optimizer.zero_grad()
-        loss.backward()
+        loss.backward(rate)  # the gradient of rate × loss
         self.optimizer.step(rate)
         self._losses.index_copy_(0, self._place, torch.stack([loss, nll]).detach().unsqueeze(0))
         self._place += 1
@@ -108,14 +109,15 @@ class Trainer:
         stabilise_(self.model, self.setting.guards, self.generator)
         weights, divergence = self.model.sample_weights_and_kl(generator=self.generator)
         nll = F.cross_entropy(self.model.apply_weights(weights, images), labels)
-        return nll + nu * divergence, nll
+        return torch.addcmul(nll, nu, divergence), nll
 
     def _lay_out_window(self) -> None:
         start = self.iteration - self.iteration % WINDOW
-        self._order.copy_(batch_order(len(self.train), self.setting.batch, start, WINDOW, self.seed))
+        order = batch_order(len(self.train), self.setting.batch, start, WINDOW, self.seed).to(self.device)
         steps = range(start, start + WINDOW)
         rates = [(learning_rate(self.setting, i), self.nu * warm_up(self.setting, i)) for i in steps]
-        self._rates.copy_(torch.tensor(rates))
+        packed = torch.tensor(rates, device=self.device).view(torch.int64)
+        torch.cat([order, self.train.labels[order], packed], 1, out=self._rows)
         self._place.fill_(self.iteration - start)
 
     def state(self) -> dict[str, Tensor]:
@@ -139,7 +141,7 @@ class Trainer:
         self._lay_out_window()
 
     @torch.no_grad()
-    def one_sample_error(self, test: Examples, chunk: int = 1000) -> float:
+    def one_sample_error(self, test: Examples, chunk: int = 2500) -> float:
         """The share of wrong predictions with a single draw of the weights for every `chunk` images (a rough figure).
 
         Draws from a generator of its own, so that looking does not change the training.

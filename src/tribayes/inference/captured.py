@@ -25,7 +25,8 @@ class CapturedStep:
     is recorded anew, so for a rate that changes every step give the optimizer a tensor as its `lr`. A batch of another
     shape (often the last) is not replayed but run as it is.
 
-    The returned terms are overwritten by the next step: read them, or clone them, before.
+    The returned terms are overwritten by the next step: read them, or clone them, before. They are values without a
+    graph, for the backward pass is over.
 
     Args:
         model, elbo, optimizer: as for `training_step`; the optimizer must allow captures (`torch.optim.SGD` does,
@@ -89,7 +90,9 @@ class _Recording:
         torch.cuda.synchronize()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
-            self._terms = step._plain(tuple(inputs), labels)
+            terms = step._plain(tuple(inputs), labels)
+        # detached: torch's graph would keep this stream for the slopes of later eager steps
+        self._terms = ELBOTerms(*(term.detach() for term in terms))
 
     def fits(self, arguments: tuple[Tensor, ...], targets: Tensor) -> bool:
         given = (*arguments, targets)

@@ -12,6 +12,7 @@ from tribayes._errors import refusal
 from tribayes.posterior.family import Family
 from tribayes.posterior.fused import operation
 from tribayes.posterior.fused.layout import channels_last
+from tribayes.posterior.guards import rule_of
 from tribayes.posterior.noise import Randomness, generator_of
 from tribayes.posterior.prior import TensorPrior
 
@@ -53,7 +54,9 @@ def fused_guard_(module: BayesianModule, rule: str, generator: Randomness) -> No
     means = [mean for _, mean in module.means()]
     delta, _ = _checked(tuple(means), module.family)
     gamma = next(iter(module.family.correlation_parameters()), None)
-    operation.guard_(means, delta, gamma, _seeds(1, delta.device, generator), rule)
+    thrown = rule_of(rule).coin_for_sign
+    seed = _seeds(1, delta.device, generator) if thrown else torch.empty(1, dtype=torch.int64, device=delta.device)
+    operation.guard_(means, delta, gamma, seed, rule)
 
 
 def _seeds(n: int, device: torch.device, generator: Randomness) -> Tensor:

@@ -181,9 +181,22 @@ class MeanField(Family):
         self.raw_scale = nn.ParameterList(_initial_scale(mean, factor) for mean, factor in zip(means, tau, strict=True))
 
     def laws(self, means: Sequence[Tensor]) -> list[Law]:
+        scales = self._all_scales().split([len(mean) for mean in means])
         return [
-            FactorisedNormal(mean, self._scale(index, mean), validate_args=False) for index, mean in enumerate(means)
+            FactorisedNormal(mean, scale.to(mean), validate_args=False)
+            for mean, scale in zip(means, scales, strict=True)
         ]
+
+    def divergence(self, means: Sequence[Tensor], priors: Sequence[Normal]) -> Tensor:
+        """Σ ½ (s² + (m − μ)²)/ζ² − ½ − ln(s/ζ) over the weights of all tensors at once: fewer launches on a GPU."""
+        mean = _joined(means)
+        loc, zeta = (
+            _joined([value.expand(len(flat)) for value, flat in zip(values, means, strict=True)]).to(mean)
+            for values in ([prior.loc for prior in priors], [prior.scale for prior in priors])
+        )
+        ratio = self._all_scales().to(mean) / zeta
+        distance = (mean - loc) / zeta
+        return (0.5 * (ratio.square() + distance.square()) - ratio.log()).sum() - 0.5 * mean.numel()
 
     def relative_scale(self, index: int, mean: Tensor) -> Tensor:
         return self._scale(index, mean).norm() / mean.norm()
@@ -198,6 +211,10 @@ class MeanField(Family):
         del generator
         for raw in self.raw_scale:
             guard_delta_(raw, rule)
+
+    def _all_scales(self) -> Tensor:
+        """s of all tensors, end to end."""
+        return parametrisation.tau_of(_joined([raw.reshape(-1) for raw in self.raw_scale]))
 
     def _scale(self, index: int, mean: Tensor) -> Tensor:
         return parametrisation.tau_of(self.raw_scale[index].reshape(-1).to(mean.dtype))
@@ -231,6 +248,11 @@ def _raw(inverse: Callable[[Tensor], Tensor], values: Sequence[float], like: Ten
 def _single(raw: Tensor) -> Tensor:
     """At least float32: the law's arithmetic is not done in half precision."""
     return raw.to(torch.promote_types(raw.dtype, torch.float32))
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """Flat tensors end to end, on the first one's device and at least in float32."""
+    return _single(torch.cat([part.to(parts[0].device) for part in parts]))
 
 
 def _initial_scale(mean: Tensor, tau: float) -> nn.Parameter:

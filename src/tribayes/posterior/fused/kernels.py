@@ -54,22 +54,38 @@ def _last(seed, counter, FAST: tl.constexpr):
 
 
 @triton.jit
-def _interleave(x0, x1, x2, x3):
+def _four_in_turns(x0, x1, x2, x3):
     """Four vectors as one, entry by entry in turns."""
     both = tl.join(tl.join(x0, x2), tl.join(x1, x3))
     return tl.reshape(both, (x0.shape[0] * 4,))
 
 
 @triton.jit
-def _normals(seed, first, BLOCK: tl.constexpr, FAST: tl.constexpr):
+def _eight_in_turns(x0, x1, x2, x3, x4, x5, x6, x7):
+    return tl.interleave(_four_in_turns(x0, x2, x4, x6), _four_in_turns(x1, x3, x5, x7))
+
+
+@triton.jit
+def _normals(seed, first, BLOCK: tl.constexpr, RUN: tl.constexpr, FAST: tl.constexpr):
     """x_i and x_{i−1} for the BLOCK entries whose noise begins at number `first` (a multiple of 4).
 
-    A thread makes four neighbours, and once more the last normal of the four before them: cheaper than asking for it.
+    A thread makes a run of RUN neighbours (8 or 16), and once more the last normal before them: cheaper than asking
+    another thread for it. What the odd entries own is what the even ones after them have as their neighbours.
     """
-    counter = (first // 4).to(tl.uint32) + tl.arange(0, BLOCK // 4).to(tl.uint32)
+    counter = (first // 4).to(tl.uint32) + tl.arange(0, BLOCK // RUN).to(tl.uint32) * (RUN // 4)
     x0, x1, x2, x3 = _four(seed, counter, FAST)
+    x4, x5, x6, x7 = _four(seed, counter + 1, FAST)
     before = _last(seed, counter - 1, FAST)
-    return _interleave(x0, x1, x2, x3), _interleave(before, x0, x1, x2)
+    if RUN == 8:
+        even, odd = _four_in_turns(x0, x2, x4, x6), _four_in_turns(x1, x3, x5, x7)
+        shifted = _four_in_turns(before, x1, x3, x5)
+    else:
+        x8, x9, x10, x11 = _four(seed, counter + 2, FAST)
+        x12, x13, x14, x15 = _four(seed, counter + 3, FAST)
+        even = _eight_in_turns(x0, x2, x4, x6, x8, x10, x12, x14)
+        odd = _eight_in_turns(x1, x3, x5, x7, x9, x11, x13, x15)
+        shifted = _eight_in_turns(before, x1, x3, x5, x7, x9, x11, x13)
+    return tl.interleave(even, odd), tl.interleave(shifted, even)
 
 
 @triton.jit
@@ -132,6 +148,7 @@ def forward_kernel(
     STRIDED: tl.constexpr,
     ALIGNED: tl.constexpr,
     BLOCK: tl.constexpr,
+    RUN: tl.constexpr,
     FAST: tl.constexpr,
 ):
     """w = m + |m|(A x_i + B x_{i−1}); with KL, also what (30) sums over the block."""
@@ -139,7 +156,7 @@ def forward_kernel(
     tensor, means, offset, noise, start, place, inside = _block(table_ptr, row, BLOCK, STRIDED, ALIGNED)
     t = _coefficient(tl.load(gamma_ptr + tensor))
     current = _softplus(tl.load(delta_ptr + tensor)) / tl.sqrt(1.0 + t * t)
-    own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
+    own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, RUN, FAST)
     m = tl.load(means + place, mask=inside, other=1.0)
     w = m + tl.abs(m) * (current * (own + t * neighbour))
     target = out_ptr + sample * total + offset
@@ -217,6 +234,7 @@ def backward_kernel(
     STRIDED: tl.constexpr,
     ALIGNED: tl.constexpr,
     BLOCK: tl.constexpr,
+    RUN: tl.constexpr,
     FAST: tl.constexpr,
 ):
     """∂L/∂m, and the block's share of ∂L/∂A and ∂L/∂B; with KL, its gradient by m in the same pass."""
@@ -232,7 +250,7 @@ def backward_kernel(
     by_previous = tl.zeros((BLOCK,), tl.float32)
     for sample in range(samples):
         g = tl.load(grad_ptr + sample * total + offset + place, mask=inside, other=0.0).to(tl.float32)
-        own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
+        own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, RUN, FAST)
         by_mean += g + g * sign * (current * (own + t * neighbour))
         weighted = g * tl.abs(m)
         by_current += weighted * own
@@ -279,45 +297,70 @@ def scalars_kernel(
 
 
 @triton.jit
-def guard_kernel(table_ptr, seed_ptr, smallest, COIN: tl.constexpr, BLOCK: tl.constexpr):
+def guard_kernel(
+    table_ptr,
+    blocks,
+    delta_ptr,
+    gamma_ptr,
+    seed_ptr,
+    tensors,
+    smallest,
+    smallest_delta,
+    smallest_gamma,
+    largest_gamma,
+    COIN: tl.constexpr,
+    GAMMA: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """All guards: the means by blocks, and behind them the raw parameters."""
+    row = tl.program_id(0)
+    if row < blocks:
+        _guard_means(table_ptr, row, seed_ptr, smallest, COIN, BLOCK)
+    else:
+        tensor = (row - blocks) * BLOCK + tl.arange(0, BLOCK)
+        _guard_delta(delta_ptr, tensor, tensors, smallest_delta)
+        if GAMMA:
+            _guard_gamma(gamma_ptr, tensor, tensors, seed_ptr, smallest_gamma, largest_gamma, COIN)
+
+
+@triton.jit
+def _guard_means(table_ptr, row, seed_ptr, smallest, COIN: tl.constexpr, BLOCK: tl.constexpr):
     """Means closer to zero than `smallest` out to it: with their sign, or with a thrown one."""
     # in channels_last memory the blocks' places are others, but every place is visited once all the same
-    _, means, _, noise, _, place, inside = _block(table_ptr, tl.program_id(0), BLOCK, False, False)
+    _, means, _, noise, _, place, inside = _block(table_ptr, row, BLOCK, False, False)
     m = tl.load(means + place, mask=inside, other=1.0)
     near = tl.abs(m) < smallest
     if COIN:
         counter = noise.to(tl.uint32) + tl.arange(0, BLOCK).to(tl.uint32)
-        zero = counter * 0
-        a, _, _, _ = tl.philox(tl.load(seed_ptr), counter, zero + 1, zero, zero, ROUNDS)
-        positive = (a & 1) == 1
+        positive = _coin(seed_ptr, counter, 1)
     else:
         positive = m >= 0
     tl.store(means + place, tl.where(positive, smallest, -smallest), mask=inside & near)
 
 
 @triton.jit
-def guard_raw_kernel(
-    delta_ptr,
-    gamma_ptr,
-    seed_ptr,
-    tensors,
-    smallest_delta,
-    smallest_gamma,
-    largest_gamma,
-    GAMMA: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """δ from below; γ out of (−smallest, smallest) by a thrown sign, and into its bounds."""
-    tensor = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+def _guard_delta(delta_ptr, tensor, tensors, smallest_delta):
+    """δ from below."""
     inside = tensor < tensors
     delta = tl.load(delta_ptr + tensor, mask=inside, other=0.0)
     tl.store(delta_ptr + tensor, tl.maximum(delta, smallest_delta), mask=inside)
-    if GAMMA:
-        gamma = tl.load(gamma_ptr + tensor, mask=inside, other=0.0)
-        counter = tensor.to(tl.uint32)
-        zero = counter * 0
-        a, _, _, _ = tl.philox(tl.load(seed_ptr), counter, zero + 2, zero, zero, ROUNDS)
-        thrown = tl.where((a & 1) == 1, smallest_gamma, -smallest_gamma)
+
+
+@triton.jit
+def _guard_gamma(gamma_ptr, tensor, tensors, seed_ptr, smallest_gamma, largest_gamma, COIN: tl.constexpr):
+    """γ out of (−smallest, smallest) by a thrown sign, and into its bounds."""
+    inside = tensor < tensors
+    gamma = tl.load(gamma_ptr + tensor, mask=inside, other=0.0)
+    if COIN:
+        thrown = tl.where(_coin(seed_ptr, tensor.to(tl.uint32), 2), smallest_gamma, -smallest_gamma)
         gamma = tl.where(tl.abs(gamma) < smallest_gamma, thrown, gamma)
-        gamma = tl.minimum(tl.maximum(gamma, -largest_gamma), largest_gamma)
-        tl.store(gamma_ptr + tensor, gamma, mask=inside)
+    gamma = tl.minimum(tl.maximum(gamma, -largest_gamma), largest_gamma)
+    tl.store(gamma_ptr + tensor, gamma, mask=inside)
+
+
+@triton.jit
+def _coin(seed_ptr, counter, stream):
+    """Heads or tails for each counter."""
+    zero = counter * 0
+    a, _, _, _ = tl.philox(tl.load(seed_ptr), counter, zero + stream, zero, zero, ROUNDS)
+    return (a & 1) == 1

@@ -14,8 +14,10 @@ from tribayes.posterior.fused.layout import BLOCK, layout_of, prior_table
 from tribayes.posterior.guards import Rule
 from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN
 
-_CHUNK = 4096  # block sums read at once by a reduction: one program adds up all blocks of a tensor
-_WARPS = 8  # with 2,048 entries a block: the fastest pair on an H200
+_CHUNK = 4096  # block sums read at once by a reduction: one program adds up all blocks of a tensor,
+_REDUCING = 16  # with so many warps
+_WARPS = 4  # with 1,024 entries a block: the fastest pair on an H200
+_RUN = 8  # neighbours a thread makes normals for
 _FAST = os.environ.get("TRITON_INTERPRET") != "1"  # the interpreter has no hardware sine
 
 
@@ -47,6 +49,7 @@ def draw(
         STRIDED=layout.strided,
         ALIGNED=layout.aligned,
         BLOCK=BLOCK,
+        RUN=_RUN,
         FAST=_FAST,
         num_warps=_WARPS,
     )
@@ -55,7 +58,7 @@ def draw(
         return drawn, torch.zeros((), device=delta.device), relative
     terms = torch.empty_like(relative)
     kernels.divergence_kernel[(layout.tensors,)](
-        sums, layout.first, layout.sizes, delta, gamma, relative, terms, CHUNK=_CHUNK, num_warps=_WARPS
+        sums, layout.first, layout.sizes, delta, gamma, relative, terms, CHUNK=_CHUNK, num_warps=_REDUCING
     )
     return drawn, terms.sum(), relative
 
@@ -93,6 +96,7 @@ def backward(
         STRIDED=layout.strided,
         ALIGNED=layout.aligned,
         BLOCK=BLOCK,
+        RUN=_RUN,
         FAST=_FAST,
         num_warps=_WARPS,
     )
@@ -109,26 +113,27 @@ def backward(
         by_gamma,
         KL=with_kl,
         CHUNK=_CHUNK,
-        num_warps=_WARPS,
+        num_warps=_REDUCING,
     )
     return by_mean, by_delta, by_gamma
 
 
 def guard_(means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: Rule) -> None:
-    """All guards of guards.py, in place: two launches."""
+    """All guards of guards.py, in place, in one launch."""
     layout = layout_of(means)
-    kernels.guard_kernel[(layout.blocks,)](
-        layout.table, seed, SMALLEST_MEAN, COIN=rule.coin_for_sign, BLOCK=BLOCK, num_warps=_WARPS
-    )
-    kernels.guard_raw_kernel[(triton.cdiv(len(delta), _CHUNK),)](
+    kernels.guard_kernel[(layout.blocks + triton.cdiv(len(delta), BLOCK),)](
+        layout.table,
+        layout.blocks,
         delta,
         delta if gamma is None else gamma,
         seed,
         len(delta),
+        SMALLEST_MEAN,
         rule.smallest_delta,
         rule.smallest_gamma,
         LARGEST_GAMMA,
+        COIN=rule.coin_for_sign,
         GAMMA=gamma is not None,
-        BLOCK=_CHUNK,
+        BLOCK=BLOCK,
         num_warps=_WARPS,
     )

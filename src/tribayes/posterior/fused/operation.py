@@ -55,7 +55,7 @@ def _draw_backward(
 
 @torch.library.custom_op("tribayes::guard_", mutates_args=("means", "delta", "gamma"))
 def guard_(means: list[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: str) -> None:
-    """The guards called `rule` (guards.py), in place; `seed` (1,) int64 throws the coins."""
+    """The guards called `rule` (guards.py), in place; `seed` (1,) int64 throws the coins, where there are any."""
     _implementation(delta).guard_(means, delta, gamma, seed, rule_of(rule))
 
 

@@ -93,8 +93,8 @@ def _divergence_by_mean(
 
 
 def guard_(means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: Rule) -> None:
-    """All guards of guards.py, in place."""
-    source = torch.Generator().manual_seed(int(seed[0]))
+    """All guards of guards.py, in place; the seed is read only by a rule that throws coins."""
+    source = torch.Generator().manual_seed(int(seed[0])) if rule.coin_for_sign else None
     for mean in means:
         guard_means_(mean, rule, source)
     guard_delta_(delta, rule)

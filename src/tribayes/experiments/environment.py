@@ -46,6 +46,7 @@ def environment(device: torch.device) -> dict[str, str | int | None]:
         "cuda": torch.version.cuda,
         "platform": platform.platform(),
         "device": device_name(device),
+        "tf32": torch.backends.cudnn.allow_tf32,  # whether a GPU's convolutions may round their factors to ten bits
         "threads": torch.get_num_threads(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }

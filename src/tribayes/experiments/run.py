@@ -25,7 +25,7 @@ from tribayes.experiments.metrics import Record, read_records
 from tribayes.experiments.sealed import read_sealed, unusable, write_sealed
 from tribayes.experiments.setting import Setting
 from tribayes.experiments.storing import make_folder, read_json, store_json
-from tribayes.experiments.trainer import build_model
+from tribayes.experiments.trainer import build_model, sampler_for
 from tribayes.nn.module import BayesianModule
 
 _SAME = ("tribayes", "torch", "cuda", "device", "threads")  # of the environment: where these differ, bits may
@@ -121,6 +121,8 @@ class Run:
         check_owner(self.final, facts, "trained network", self.setting, self.seed)
         model = build_model(self.setting, self.seed)
         model.load_state_dict(tensors)
+        if isinstance(model, BayesianModule):
+            model.sampler = sampler_for(self.setting, device)
         return model.to(device)
 
     def save_evaluation(self, result: dict[str, Any], device: torch.device) -> None:

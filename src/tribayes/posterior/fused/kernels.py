@@ -18,74 +18,57 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 ROUNDS = tl.constexpr(7)  # of Philox: passes BigCrush from 7 on (Salmon et al. 2011)
+_MULTIPLIER = tl.constexpr(0xD256D193)
+_WEYL = tl.constexpr(0x9E3779B9)
 _UNIT = tl.constexpr(2.3283064365386963e-10)  # 2⁻³²
 _TWO_PI = tl.constexpr(6.283185307179586)
 
 
 @triton.jit
-def _pair(a, b, FAST: tl.constexpr):
-    """Two normals from two 32-bit integers, by Box and Muller."""
+def philox(seed, counter):
+    """Two 32-bit integers a counter, by Philox2x32: the seed's lower half is the key, its upper half a counter too."""
+    key = seed.to(tl.uint32)
+    left, right = counter, (seed >> 32).to(tl.uint32)
+    for _ in tl.static_range(ROUNDS):
+        left, right = tl.umulhi(left, _MULTIPLIER) ^ key ^ right, left * _MULTIPLIER
+        key += _WEYL
+    return left, right
+
+
+@triton.jit
+def _pair(seed, counter, FAST: tl.constexpr):
+    """Two normals a counter, by Box and Muller."""
+    a, b = philox(seed, counter)
     u = a.to(tl.float32) * _UNIT + 0.5 * _UNIT
     angle = (b.to(tl.float32) * _UNIT - 0.5) * _TWO_PI
     if FAST:
         radius = tl.sqrt(-2.0 * libdevice.fast_logf(u))
-        return radius * libdevice.fast_cosf(angle), radius * libdevice.fast_sinf(angle)
-    radius = tl.sqrt(-2.0 * tl.log(u))
-    return radius * tl.cos(angle), radius * tl.sin(angle)
+        x, y = radius * libdevice.fast_cosf(angle), radius * libdevice.fast_sinf(angle)
+    else:
+        radius = tl.sqrt(-2.0 * tl.log(u))
+        x, y = radius * tl.cos(angle), radius * tl.sin(angle)
+    return x, y
 
 
 @triton.jit
-def _four(seed, counter, FAST: tl.constexpr):
-    """Four normals a counter."""
-    zero = counter * 0
-    a, b, c, d = tl.philox(seed, counter, zero, zero, zero, ROUNDS)
-    x0, x1 = _pair(a, b, FAST)
-    x2, x3 = _pair(c, d, FAST)
-    return x0, x1, x2, x3
-
-
-@triton.jit
-def _last(seed, counter, FAST: tl.constexpr):
-    """The last of a counter's four normals."""
-    zero = counter * 0
-    _, _, c, d = tl.philox(seed, counter, zero, zero, zero, ROUNDS)
-    _, x3 = _pair(c, d, FAST)
-    return x3
-
-
-@triton.jit
-def _four_in_turns(x0, x1, x2, x3):
+def _in_turns(x0, x1, x2, x3):
     """Four vectors as one, entry by entry in turns."""
     both = tl.join(tl.join(x0, x2), tl.join(x1, x3))
     return tl.reshape(both, (x0.shape[0] * 4,))
 
 
 @triton.jit
-def _eight_in_turns(x0, x1, x2, x3, x4, x5, x6, x7):
-    return tl.interleave(_four_in_turns(x0, x2, x4, x6), _four_in_turns(x1, x3, x5, x7))
-
-
-@triton.jit
-def _normals(seed, first, BLOCK: tl.constexpr, RUN: tl.constexpr, FAST: tl.constexpr):
+def _normals(seed, first, BLOCK: tl.constexpr, FAST: tl.constexpr):
     """x_i and x_{i−1} for the BLOCK entries whose noise begins at number `first` (a multiple of 4).
 
-    A thread makes a run of RUN neighbours (8 or 16), and once more the last normal before them: cheaper than asking
-    another thread for it. What the odd entries own is what the even ones after them have as their neighbours.
+    A thread makes the four neighbours that it will load and store, and once more the last normal before them: cheaper
+    than asking another thread for it.
     """
-    counter = (first // 4).to(tl.uint32) + tl.arange(0, BLOCK // RUN).to(tl.uint32) * (RUN // 4)
-    x0, x1, x2, x3 = _four(seed, counter, FAST)
-    x4, x5, x6, x7 = _four(seed, counter + 1, FAST)
-    before = _last(seed, counter - 1, FAST)
-    if RUN == 8:
-        even, odd = _four_in_turns(x0, x2, x4, x6), _four_in_turns(x1, x3, x5, x7)
-        shifted = _four_in_turns(before, x1, x3, x5)
-    else:
-        x8, x9, x10, x11 = _four(seed, counter + 2, FAST)
-        x12, x13, x14, x15 = _four(seed, counter + 3, FAST)
-        even = _eight_in_turns(x0, x2, x4, x6, x8, x10, x12, x14)
-        odd = _eight_in_turns(x1, x3, x5, x7, x9, x11, x13, x15)
-        shifted = _eight_in_turns(before, x1, x3, x5, x7, x9, x11, x13)
-    return tl.interleave(even, odd), tl.interleave(shifted, even)
+    counter = (first // 2).to(tl.uint32) + tl.arange(0, BLOCK // 4).to(tl.uint32) * 2
+    x0, x1 = _pair(seed, counter, FAST)
+    x2, x3 = _pair(seed, counter + 1, FAST)
+    _, before = _pair(seed, counter - 1, FAST)
+    return _in_turns(x0, x1, x2, x3), _in_turns(before, x0, x1, x2)
 
 
 @triton.jit
@@ -148,7 +131,6 @@ def forward_kernel(
     STRIDED: tl.constexpr,
     ALIGNED: tl.constexpr,
     BLOCK: tl.constexpr,
-    RUN: tl.constexpr,
     FAST: tl.constexpr,
 ):
     """w = m + |m|(A x_i + B x_{i−1}); with KL, also what (30) sums over the block."""
@@ -156,7 +138,7 @@ def forward_kernel(
     tensor, means, offset, noise, start, place, inside = _block(table_ptr, row, BLOCK, STRIDED, ALIGNED)
     t = _coefficient(tl.load(gamma_ptr + tensor))
     current = _softplus(tl.load(delta_ptr + tensor)) / tl.sqrt(1.0 + t * t)
-    own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, RUN, FAST)
+    own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
     m = tl.load(means + place, mask=inside, other=1.0)
     w = m + tl.abs(m) * (current * (own + t * neighbour))
     target = out_ptr + sample * total + offset
@@ -234,7 +216,6 @@ def backward_kernel(
     STRIDED: tl.constexpr,
     ALIGNED: tl.constexpr,
     BLOCK: tl.constexpr,
-    RUN: tl.constexpr,
     FAST: tl.constexpr,
 ):
     """∂L/∂m, and the block's share of ∂L/∂A and ∂L/∂B; with KL, its gradient by m in the same pass."""
@@ -250,7 +231,7 @@ def backward_kernel(
     by_previous = tl.zeros((BLOCK,), tl.float32)
     for sample in range(samples):
         g = tl.load(grad_ptr + sample * total + offset + place, mask=inside, other=0.0).to(tl.float32)
-        own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, RUN, FAST)
+        own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
         by_mean += g + g * sign * (current * (own + t * neighbour))
         weighted = g * tl.abs(m)
         by_current += weighted * own
@@ -332,7 +313,7 @@ def _guard_means(table_ptr, row, seed_ptr, smallest, COIN: tl.constexpr, BLOCK: 
     near = tl.abs(m) < smallest
     if COIN:
         counter = noise.to(tl.uint32) + tl.arange(0, BLOCK).to(tl.uint32)
-        positive = _coin(seed_ptr, counter, 1)
+        positive = _coin(seed_ptr, counter)
     else:
         positive = m >= 0
     tl.store(means + place, tl.where(positive, smallest, -smallest), mask=inside & near)
@@ -352,15 +333,24 @@ def _guard_gamma(gamma_ptr, tensor, tensors, seed_ptr, smallest_gamma, largest_g
     inside = tensor < tensors
     gamma = tl.load(gamma_ptr + tensor, mask=inside, other=0.0)
     if COIN:
-        thrown = tl.where(_coin(seed_ptr, tensor.to(tl.uint32), 2), smallest_gamma, -smallest_gamma)
+        # counted from where no mean is
+        thrown = tl.where(_coin(seed_ptr, tensor.to(tl.uint32) + 0x80000000), smallest_gamma, -smallest_gamma)
         gamma = tl.where(tl.abs(gamma) < smallest_gamma, thrown, gamma)
     gamma = tl.minimum(tl.maximum(gamma, -largest_gamma), largest_gamma)
     tl.store(gamma_ptr + tensor, gamma, mask=inside)
 
 
 @triton.jit
-def _coin(seed_ptr, counter, stream):
+def _coin(seed_ptr, counter):
     """Heads or tails for each counter."""
-    zero = counter * 0
-    a, _, _, _ = tl.philox(tl.load(seed_ptr), counter, zero + stream, zero, zero, ROUNDS)
-    return (a & 1) == 1
+    bits, _ = philox(tl.load(seed_ptr), counter)
+    return (bits & 1) == 1
+
+
+@triton.jit
+def words_kernel(seed_ptr, out_ptr, COUNT: tl.constexpr):
+    """The integers of the first counters, for a test: nothing else shows them."""
+    counter = tl.arange(0, COUNT)
+    left, right = philox(tl.load(seed_ptr), counter.to(tl.uint32))
+    tl.store(out_ptr + 2 * counter, left.to(tl.int64))
+    tl.store(out_ptr + 2 * counter + 1, right.to(tl.int64))

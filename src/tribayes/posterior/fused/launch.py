@@ -17,7 +17,6 @@ from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN
 _CHUNK = 4096  # block sums read at once by a reduction: one program adds up all blocks of a tensor,
 _REDUCING = 16  # with so many warps
 _WARPS = 4  # with 1,024 entries a block: the fastest pair on an H200
-_RUN = 8  # neighbours a thread makes normals for
 _FAST = os.environ.get("TRITON_INTERPRET") != "1"  # the interpreter has no hardware sine
 
 
@@ -49,7 +48,6 @@ def draw(
         STRIDED=layout.strided,
         ALIGNED=layout.aligned,
         BLOCK=BLOCK,
-        RUN=_RUN,
         FAST=_FAST,
         num_warps=_WARPS,
     )
@@ -96,7 +94,6 @@ def backward(
         STRIDED=layout.strided,
         ALIGNED=layout.aligned,
         BLOCK=BLOCK,
-        RUN=_RUN,
         FAST=_FAST,
         num_warps=_WARPS,
     )

@@ -3,7 +3,8 @@
     python -m benchmarks.moments [--run FOLDER ...] [--device cuda] [--examples N] [--no-timings] [--quick]
 
 The reference is 10,000 sampled networks. Beside it stand 200 others, the default of `tribayes.predict`: what sampling
-itself misses. The table is printed and kept in benchmarks/results/moments.json.
+itself misses; and these same 200 in bf16 against them in float32: what half precision misses. The table is printed and
+kept in benchmarks/results/moments.json.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class Result:
     samples: int  # of the reference
     reference_certain: float
     errors: dict[str, Errors]
+    half: Errors  # the usual number of samples in bf16, against the same ones in float32
     seconds: dict[str, float] | None  # for all examples, median
 
 
@@ -89,16 +91,17 @@ def measure(held: Subject, examples: int, samples: int, repeats: int) -> Result:
     reference = tb.predict(held.model, images, samples, seed=1, keep_samples=False)
     preds = {"moments": _by_moments(held, images), f"{USUAL} samples": _by_samples(held, images)}
     errors = {name: Errors.of(pred, reference) for name, pred in preds.items()}
+    half = Errors.of(_by_samples(held, images, torch.bfloat16), preds[f"{USUAL} samples"])
     seconds = _timings(held, images, repeats) if repeats else None
-    return Result(held.words, len(images), samples, _share(reference.certain()), errors, seconds)
+    return Result(held.words, len(images), samples, _share(reference.certain()), errors, half, seconds)
 
 
 def _by_moments(held: Subject, images: Tensor) -> tb.ClassPredictive:
     return tb.predict(held.model, images, method="moments", keep_samples=False, progress=False)
 
 
-def _by_samples(held: Subject, images: Tensor) -> tb.ClassPredictive:
-    return tb.predict(held.model, images, USUAL, keep_samples=False, progress=False)
+def _by_samples(held: Subject, images: Tensor, precision: torch.dtype | None = None) -> tb.ClassPredictive:
+    return tb.predict(held.model, images, USUAL, keep_samples=False, progress=False, precision=precision)
 
 
 def _timings(held: Subject, images: Tensor, repeats: int) -> dict[str, float]:
@@ -114,18 +117,23 @@ def _timings(held: Subject, images: Tensor, repeats: int) -> dict[str, float]:
 
 
 def table(result: Result) -> str:
-    rows: list[list[object]] = []
-    for name, errors in result.errors.items():
-        shares = [f"{100 * value:.2f} %" for value in (errors.label, errors.certain, errors.too_sure)]
-        spread = [f"{100 * errors.std:.1f} %", f"{errors.std_ratio:.3f}"]
-        seconds = "-" if result.seconds is None else f"{result.seconds[name]:.2f}"
-        rows.append([name, f"{errors.mean:.5f}", f"{errors.largest_mean:.3f}", *spread, *shares, seconds])
+    rows = [
+        [name, *_cells(errors), "-" if result.seconds is None else f"{result.seconds[name]:.2f}"]
+        for name, errors in result.errors.items()
+    ]
+    rows.append([f"{USUAL} in bf16, against themselves in float32", *_cells(result.half), "-"])
     header = ["way", "mean", "largest", "std", "std ratio", "same label", "same certain", "too sure", "seconds"]
     title = (
         f"{result.subject}: {result.examples:,} test images against {result.samples:,} samples, "
         f"which are certain of {100 * result.reference_certain:.1f} %\n\n"
     )
     return title + format_table(header, rows)
+
+
+def _cells(errors: Errors) -> list[str]:
+    shares = [f"{100 * value:.2f} %" for value in (errors.label, errors.certain, errors.too_sure)]
+    spread = [f"{100 * errors.std:.1f} %", f"{errors.std_ratio:.3f}"]
+    return [f"{errors.mean:.5f}", f"{errors.largest_mean:.3f}", *spread, *shares]
 
 
 def _share(flags: Tensor) -> float:

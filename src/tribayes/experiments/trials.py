@@ -43,6 +43,7 @@ _CIFAR: list[tuple[str, dict[str, Any]]] = [
     ("xavier", {"xavier": True}),
     ("momentum-0", {"momentum": 0.0}),
     ("tau-0.5", {"tau": 0.5}),
+    ("gamma-1", {"gamma": 1.0}),
     ("guards-closed-form", {"guards": "closed_form"}),
     ("scale-rate-5", {"scale_rate": 5.0}),
     ("scale-rate-50", {"scale_rate": 50.0}),

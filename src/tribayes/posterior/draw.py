@@ -22,6 +22,8 @@ from torch.nn import Parameter
 from tribayes.posterior import parametrisation
 from tribayes.posterior.correlation import correlate, mixing, neighbours
 
+_SHORT = 4096  # entries below which a call costs more than its arithmetic
+
 
 def draw(loc: Tensor, current: Tensor, previous: Tensor, normals: Tensor) -> Tensor:
     """A draw from N(m, Σ), differentiable in `loc` and in the mixing weights A (`current`) and B (`previous`).
@@ -79,7 +81,8 @@ class _RawDraw(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, loc: Tensor, delta: Tensor, gamma: Tensor, normals: Tensor) -> Tensor:
         tau, t = softplus(delta.item()), math.tanh(0.25 * gamma.item())
-        drawn = mixed_draw(loc, normals, tau / math.hypot(t, 1), t)
+        mixed = torch.add(normals[1:], normals[:-1], alpha=t)
+        drawn = torch.addcmul(loc, mixed, loc.abs(), value=tau / math.hypot(t, 1))
         ctx.save_for_backward(loc, delta, gamma, normals, drawn)
         return drawn
 
@@ -88,7 +91,8 @@ class _RawDraw(torch.autograd.Function):
         loc, delta, gamma, normals, drawn = ctx.saved_tensors
         if torch.is_grad_enabled():
             return (*_differentiable_gradients(grad, loc, delta, gamma, normals), None)
-        by_current, by_previous = mixing_slopes(loc, grad, normals)
+        weighted = loc.abs().mul_(grad)
+        by_current, by_previous = inner(normals[1:], weighted).item(), inner(normals[:-1], weighted).item()
         number, t = delta.item(), math.tanh(0.25 * gamma.item())
         delta_factor, gamma_factor = raw_factors(softplus(number), sigmoid(number), t)
         by_delta = delta.new_full((), (by_current + t * by_previous) * delta_factor)
@@ -96,20 +100,13 @@ class _RawDraw(torch.autograd.Function):
         return (grad * drawn).div_(loc), by_delta, by_gamma, None
 
 
-def mixed_draw(loc: Tensor, normals: Tensor, current: float, t: float) -> Tensor:
-    """m + |m| A (x_i + t x_{i−1}) for a vector, in three operations."""
-    return torch.addcmul(loc, torch.add(normals[1:], normals[:-1], alpha=t), loc.abs(), value=current)
+def inner(part: Tensor, vector: Tensor) -> Tensor:
+    """Σ a b of two vectors, ().
 
-
-def mixing_slopes(loc: Tensor, grad: Tensor, normals: Tensor) -> tuple[float, float]:
-    """∂L/∂A = Σ g_i |m_i| x_i and ∂L/∂B = Σ g_i |m_i| x_{i−1} of a vector.
-
-    As products of a matrix with one row: x_1 … x_K does not begin at a multiple of 16 bytes, and there torch.dot takes
-    eight times as long (MKL, AVX-512).
+    For long ones as the product of a matrix with one row: x_1 … x_K does not begin at a multiple of 16 bytes, and there
+    torch.dot takes eight times as long (MKL, AVX-512).
     """
-    weighted = loc.abs().mul_(grad)
-    by_current, by_previous = (torch.mv(part.unsqueeze(0), weighted) for part in (normals[1:], normals[:-1]))
-    return by_current.item(), by_previous.item()
+    return torch.dot(part, vector) if len(vector) < _SHORT else torch.mv(part.unsqueeze(0), vector).squeeze(0)
 
 
 def _differentiable_gradients(

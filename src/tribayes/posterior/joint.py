@@ -2,7 +2,7 @@
 
 There a step of a small network spends more on calls than on arithmetic: a function a tensor for the draw, a dozen
 operations a tensor for (30), and as many again backwards. Here both share their passes over the means, forward and
-backward; values and gradients are those of draw.py and divergence.py.
+backward, and a pass is one call for all tensors; values and gradients are those of draw.py and divergence.py.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tribayes.posterior.draw import mixed_draw, mixing_slopes, plain_on_cpu, raw_factors, sigmoid, softplus
+from tribayes.posterior.draw import inner, plain_on_cpu, raw_factors, sigmoid, softplus
 
+Tensors = list[Tensor] | tuple[Tensor, ...]  # what torch's operations on many tensors take
 Plain = Callable[[Sequence[Tensor], Tensor, Tensor], tuple[list[Tensor], Tensor]]
 
 
@@ -24,7 +25,7 @@ Plain = Callable[[Sequence[Tensor], Tensor, Tensor], tuple[list[Tensor], Tensor]
 class Given:
     """What is not differentiated: K + 1 normals and the prior of each tensor, and the same sum in plain torch."""
 
-    normals: Sequence[Tensor]
+    normals: list[Tensor]
     locs: Sequence[Tensor]
     scales: Sequence[Tensor]
     plain: Plain  # (means, δ, γ) → draws and divergence: what a second derivative goes through
@@ -46,15 +47,13 @@ class _Joint(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, given: Given, delta: Tensor, gamma: Tensor, *means: Tensor) -> tuple[Tensor, ...]:
         scalars = [_Scalars.of(d, g) for d, g in zip(delta.tolist(), gamma.tolist(), strict=True)]
-        drawn = [mixed_draw(mean, x, s.current, s.t) for mean, s, x in zip(means, scalars, given.normals, strict=True)]
-        terms = [
-            _divergence(mean, s, loc, scale)
-            for mean, s, loc, scale in zip(means, scalars, given.locs, given.scales, strict=True)
-        ]
-        ctx.given, ctx.scalars = given, scalars
-        ctx.relative = [relative for _, relative in terms]
+        magnitudes = torch._foreach_abs(means)
+        drawn = _mixed_draws(means, magnitudes, given.normals, scalars)
+        priors = [_Prior.of(loc, scale) for loc, scale in zip(given.locs, given.scales, strict=True)]
+        relative, divergence = _divergence(means, magnitudes, scalars, priors)
+        ctx.given, ctx.scalars, ctx.priors, ctx.relative = given, scalars, priors, relative
         ctx.save_for_backward(delta, gamma, *means, *drawn)
-        return (*drawn, delta.new_tensor(math.fsum(term for term, _ in terms)))
+        return (*drawn, delta.new_tensor(divergence))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
@@ -63,14 +62,31 @@ class _Joint(torch.autograd.Function):
         if torch.is_grad_enabled():
             return None, *_again(ctx, delta, gamma, means, grads)
         weight = grads[-1].item()
-        by_means, by_delta, by_gamma = [], [], []
-        for number, (mean, w, s, grad) in enumerate(zip(means, drawn, ctx.scalars, grads[:-1], strict=True)):
-            loc, scale = ctx.given.locs[number], ctx.given.scales[number]
-            by_means.append(_by_mean(mean, w, grad, s, weight, loc, scale))
-            d, g = _by_scalars(mean, grad, s, ctx.given.normals[number], weight, ctx.relative[number])
-            by_delta.append(d)
-            by_gamma.append(g)
+        by_means = _by_means(means, drawn, grads[:-1], ctx.scalars, weight, ctx.priors)
+        slopes = _mixing_slopes(means, grads[:-1], ctx.given.normals)
+        found = [
+            _by_scalars(mean.numel(), s, by_current, by_previous, weight, relative)
+            for mean, s, (by_current, by_previous), relative in zip(
+                means, ctx.scalars, slopes, ctx.relative, strict=True
+            )
+        ]
+        by_delta, by_gamma = zip(*found, strict=True)
         return None, delta.new_tensor(by_delta), gamma.new_tensor(by_gamma), *by_means
+
+
+def _mixed_draws(means: Tensors, magnitudes: Tensors, normals: Tensors, scalars: Sequence[_Scalars]) -> Tensors:
+    """m + |m| A (x_i + t x_{i−1}) of every tensor."""
+    mixed = torch._foreach_mul([x[:-1] for x in normals], [s.t for s in scalars])
+    torch._foreach_add_(mixed, [x[1:] for x in normals])
+    return torch._foreach_addcmul(means, mixed, magnitudes, [s.current for s in scalars])
+
+
+def _mixing_slopes(means: Tensors, grads: Tensors, normals: Tensors) -> list[list[float]]:
+    """∂L/∂A = Σ g_i |m_i| x_i and ∂L/∂B = Σ g_i |m_i| x_{i−1} of every tensor."""
+    weighted = torch._foreach_abs(means)
+    torch._foreach_mul_(weighted, grads)
+    products = [inner(part, w) for x, w in zip(normals, weighted, strict=True) for part in (x[1:], x[:-1])]
+    return torch.stack(products).view(-1, 2).tolist()
 
 
 @dataclass(frozen=True)
@@ -88,22 +104,47 @@ class _Scalars:
         return cls(tau, sigmoid(delta), t, tau / math.hypot(t, 1))
 
 
-def _divergence(mean: Tensor, s: _Scalars, loc: Tensor, scale: Tensor) -> tuple[float, float]:
-    """Equation (30) of one tensor, and Σ m²/ζ²."""
-    size = mean.numel()
-    if scale.numel() == 1:
-        zeta = scale.item()
-        relative = torch.dot(mean, mean).item() / zeta**2
-        log_scale = size * math.log(zeta)
-    else:
-        relative = (mean / scale).square_().sum().item()
-        log_scale = scale.log().sum().item()
-    centred = loc.numel() == 1 and loc.item() == 0
-    distance = relative if centred else ((mean - loc) / scale).square_().sum().item()
-    fixed = distance + 2 * (log_scale - mean.abs().log_().sum().item())
-    return 0.5 * (
-        fixed + s.tau**2 * relative - size * (1 + 2 * math.log(s.tau)) - _log_determinant(s.t, size)
-    ), relative
+@dataclass(frozen=True)
+class _Prior:
+    """The prior of one tensor; `zeta` is ζ where one number serves all its weights and μ is 0, as it mostly is."""
+
+    loc: Tensor
+    scale: Tensor
+    zeta: float | None
+
+    @classmethod
+    def of(cls, loc: Tensor, scale: Tensor) -> _Prior:
+        simple = scale.numel() == loc.numel() == 1 and loc.item() == 0
+        return cls(loc, scale, scale.item() if simple else None)
+
+    def sums(self, mean: Tensor, square: float) -> tuple[float, float, float]:
+        """Σ m²/ζ², Σ (m − μ)²/ζ² and Σ ln ζ, given Σ m²."""
+        if self.zeta is not None:
+            relative = square / self.zeta**2
+            return relative, relative, mean.numel() * math.log(self.zeta)
+        distance = ((mean - self.loc) / self.scale).square_().sum().item()
+        log_scale = self.scale.log().sum().item() * (mean.numel() / self.scale.numel())
+        return (mean / self.scale).square_().sum().item(), distance, log_scale
+
+
+def _divergence(
+    means: Tensors, magnitudes: Tensors, scalars: Sequence[_Scalars], priors: Sequence[_Prior]
+) -> tuple[list[float], float]:
+    """Σ m²/ζ² of every tensor, and equation (30) summed over all of them. Overwrites the magnitudes."""
+    torch._foreach_log_(magnitudes)
+    logs_and_squares = [*(log.sum() for log in magnitudes), *(torch.dot(mean, mean) for mean in means)]
+    logs, squares = torch.stack(logs_and_squares).view(2, -1).tolist()
+    sums = [prior.sums(mean, square) for prior, mean, square in zip(priors, means, squares, strict=True)]
+    terms = [
+        distance + 2 * (log_scale - log) + s.tau**2 * relative - _entropy(s, mean.numel())
+        for mean, s, log, (relative, distance, log_scale) in zip(means, scalars, logs, sums, strict=True)
+    ]
+    return [relative for relative, _, _ in sums], 0.5 * math.fsum(terms)
+
+
+def _entropy(s: _Scalars, size: int) -> float:
+    """K (1 + 2 ln τ) + ln det T."""
+    return size * (1 + 2 * math.log(s.tau)) + _log_determinant(s.t, size)
 
 
 def _log_determinant(t: float, size: int) -> float:
@@ -112,25 +153,33 @@ def _log_determinant(t: float, size: int) -> float:
     return math.log1p(-(square ** (size + 1))) - math.log1p(-square) - size * math.log1p(square)
 
 
-def _by_mean(
-    mean: Tensor, drawn: Tensor, grad: Tensor, s: _Scalars, weight: float, loc: Tensor, scale: Tensor
-) -> Tensor:
-    """g w/m − ν/m + ν ((1 + τ²) m − μ)/ζ², with ν the weight of the divergence."""
-    slope = (grad * drawn).sub_(weight).div_(mean)
-    if scale.numel() == loc.numel() == 1:
-        precision = weight / scale.item() ** 2
-        slope.add_(mean, alpha=precision * (1 + s.tau**2))
-        return slope if loc.item() == 0 else slope.sub_(precision * loc.item())
-    return slope.add_((mean * (1 + s.tau**2) - loc).div_(scale.square()), alpha=weight)
+def _by_means(
+    means: Tensors,
+    drawn: Tensors,
+    grads: Tensors,
+    scalars: Sequence[_Scalars],
+    weight: float,
+    priors: Sequence[_Prior],
+) -> Tensors:
+    """g w/m − ν/m + ν ((1 + τ²) m − μ)/ζ² of every tensor, with ν the weight of the divergence."""
+    slopes = torch._foreach_mul(grads, drawn)
+    torch._foreach_sub_(slopes, weight)
+    torch._foreach_div_(slopes, means)
+    factors = [weight * (1 + s.tau**2) for s in scalars]
+    simple = [0.0 if p.zeta is None else factor / p.zeta**2 for p, factor in zip(priors, factors, strict=True)]
+    torch._foreach_add_(slopes, torch._foreach_mul(means, simple))
+    for slope, mean, factor, prior in zip(slopes, means, factors, priors, strict=True):
+        if prior.zeta is None:
+            slope.add_((mean * factor - weight * prior.loc).div_(prior.scale.square()))
+    return slopes
 
 
 def _by_scalars(
-    mean: Tensor, grad: Tensor, s: _Scalars, normals: Tensor, weight: float, relative: float
+    size: int, s: _Scalars, by_current: float, by_previous: float, weight: float, relative: float
 ) -> tuple[float, float]:
     """∂L/∂δ and ∂L/∂γ of one tensor."""
-    by_current, by_previous = mixing_slopes(mean, grad, normals)
     delta_factor, gamma_factor = raw_factors(s.tau, s.slope, s.t)
-    size, t, square = mean.numel(), s.t, s.t * s.t
+    t, square = s.t, s.t * s.t
     power = square**size
     by_tau = weight * (s.tau * relative - size / s.tau)
     by_t = weight * (t / (1 - square) - size * t / (1 + square) - (size + 1) * t * power / (1 - power * square))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypedDict, Unpack, overload
 
 import torch
@@ -43,6 +44,7 @@ class _Options(TypedDict, total=False):
     where: str | Sequence[str] | None
     at_once: AtOnce
     method: str
+    precision: torch.dtype | None
 
 
 @overload
@@ -76,6 +78,7 @@ def predict(
     where: str | Sequence[str] | None = None,
     method: str = "samples",
     at_once: AtOnce = 1,
+    precision: torch.dtype | None = None,
 ) -> ClassPredictive | RegressionPredictive:
     """The posterior predictive distribution, from sampled networks or from one pass of moments.
 
@@ -103,6 +106,9 @@ def predict(
             convolutions, ReLU, pooling, BatchNorm and sums.
         at_once: sampled networks in one pass, their weights stacked (`torch.func.vmap`); 1 runs one after the other.
             "measure" times both on the first batch and takes the faster. The answer is the same up to rounding.
+        precision: torch.bfloat16 or torch.float16 lets layers compute in it (`torch.autocast`), for speed on a GPU;
+            what they say is brought to float32 before it becomes probabilities. What it costs in accuracy is in
+            docs/performance.md. Default: as the model is.
 
     The model runs in evaluation mode (BatchNorm by its running statistics, no dropout) without gradients; its mode,
     its buffers and the random state are afterwards as they were, also after an error or Ctrl-C.
@@ -116,15 +122,17 @@ def predict(
     """
     likelihood = Categorical() if likelihood is None else likelihood
     _check_arguments(model, likelihood, seed, batch_size, chunk_size, levels)
-    _check_method(method, samples)
+    _check_method(method, samples, precision)
     auto, indices = (None, range(POINTS)) if method == "moments" else _plan_of(samples)
     kind = MomentJob if method == "moments" else Job
     check_at_once(at_once)
     job = kind(model, likelihood, seed, chosen_names(model, where), at_once if isinstance(at_once, int) else 1)
     total = count_examples(inputs)
     parts: list[Kept | Reduced] = []
-    with undisturbed(model), progress_bar("predicting", total and total * len(indices), progress) as advance:
-        batches = batches_of(inputs, batch_size, next(model.parameters()).device)
+    device = next(model.parameters()).device
+    bar = progress_bar("predicting", total and total * len(indices), progress)
+    with undisturbed(model), _computing_in(precision, device), bar as advance:
+        batches = batches_of(inputs, batch_size, device)
         for chunk in job.chunks(batches, chunk_size, auto.cap if auto else len(indices)):
             if at_once == MEASURE and not parts and method == "samples":
                 job = job.measured(chunk[0], len(indices))
@@ -170,7 +178,16 @@ def _check_outputs(sampled: Tensor, indices: range, seen: int) -> None:
         raise refusal("model", place, "give finite outputs, but gave NaN or infinity", "check the trained weights")
 
 
-def _check_method(method: str, samples: Samples) -> None:
+def _computing_in(precision: torch.dtype | None, device: torch.device) -> AbstractContextManager[None]:
+    return nullcontext() if precision is None else torch.autocast(device.type, precision)
+
+
+def _check_method(method: str, samples: Samples, precision: torch.dtype | None) -> None:
+    if precision not in (None, torch.bfloat16, torch.float16):
+        remedy = "leave it out to compute as the model is"
+        raise refusal("precision", precision, "be torch.bfloat16 or torch.float16", remedy)
+    if method == "moments" and precision is not None:
+        raise refusal("precision", precision, 'be left out with method="moments"', "variances need float32")
     if method not in METHODS:
         raise refusal("method", method, f"be one of {list(METHODS)}", "correct the word")
     if method == "moments" and samples != _SAMPLES:

@@ -60,7 +60,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "one-sample test error in the curves",
-            "one draw for every 1,000 images, not one an image; only the curves show it",
+            "one draw for every 2,500 images, not one an image; only the curves show it",
         ),
         Choice(
             "quantiles and touching intervals",

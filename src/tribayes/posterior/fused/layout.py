@@ -10,7 +10,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-BLOCK = 1024  # entries a program works on
+BLOCK = 2048  # entries a program works on
 _GAP = 4  # normals left unused before every tensor, and what the kernels make at once
 _KEPT = 64  # layouts: a model needs one, which changes only when its parameters move in memory
 

@@ -299,3 +299,22 @@ def test_training_is_drawn_with_its_final_error(repository: Path) -> None:
     assert [line.get_label() for line in errors.lines] == ["test error", "final test error 0.68 %"]
     assert set(errors.lines[1].get_ydata()) == {0.0068}
     assert list(left.lines[0].get_ydata()) == pytest.approx(picture.shown[0]["loss"])
+
+
+def test_the_gap_to_the_paper_is_read_off_the_trials_where_they_are_stored() -> None:
+    changes: dict[str, dict[str, object]] = {
+        "as-chosen": {},
+        "tau-0.5": {"tau": 0.5},
+        "cosine": {"policy": "cosine"},
+        "rate-halved": {"learning_rate": 0.0005},
+        "decay-of-solver": {"weight_decay": {"*": 0.004}},
+        "cosine-decay-of-solver": {"policy": "cosine", "weight_decay": {"*": 0.004}},
+    }
+    runs = [
+        made_up(f"trials/cifar10-{name}", 0, CIFAR.changed(validation=5000, **changed), error=0.2 + place / 100)
+        for place, (name, changed) in enumerate(changes.items())
+    ]
+    whole = text(*runs)
+    assert "as chosen, the held-out error is 20.00 %; trials that change one such thing lie between 21.00 %" in whole
+    assert "its error is 24.00 %, and 25.00 % with the cosine" in whole
+    assert "the gap to the paper's" not in text(*runs[1:])

@@ -60,6 +60,16 @@ _CIFAR: list[tuple[str, dict[str, Any]]] = [
     ("cosine-decay-of-solver", {"policy": "cosine", "weight_decay": {"*": 0.004}}),
     ("cosine-prior-0.02", {"policy": "cosine", "prior_scale": {"*": 0.02}}),
     ("cosine-prior-0.02-rate-2", {"policy": "cosine", "prior_scale": {"*": 0.02}, "learning_rate": 0.002}),
+    ("cosine-prior-0.02-rate-4", {"policy": "cosine", "prior_scale": {"*": 0.02}, "learning_rate": 0.004}),
+    ("cosine-prior-0.01-rate-2", {"policy": "cosine", "prior_scale": {"*": 0.01}, "learning_rate": 0.002}),
+    (
+        "cosine-prior-0.02-rate-2-long",  # the frequentist network's number of iterations
+        {"policy": "cosine", "prior_scale": {"*": 0.02}, "learning_rate": 0.002, "iterations": 100_000},
+    ),
+    (
+        "cosine-prior-0.014-kl-0.05-rate-2",
+        {"policy": "cosine", "prior_scale": {"*": 0.014}, "kl_weight": 0.05, "learning_rate": 0.002},
+    ),
     ("cosine-prior-0.05-rate-2", {"policy": "cosine", "prior_scale": {"*": 0.05}, "learning_rate": 0.002}),
     ("cosine-prior-0.05-scale-rate-5", {"policy": "cosine", "prior_scale": {"*": 0.05}, "scale_rate": 5.0}),
 ]

@@ -15,6 +15,7 @@ from tribayes.experiments.document.gallery import (
 )
 from tribayes.experiments.document.markdown import table
 from tribayes.experiments.document.models import CIFAR, DIGITS, FASHION, LENET_100, LENET_250, Row, bayesian
+from tribayes.experiments.document.reading import gap_text, ours_text
 from tribayes.experiments.document.smooth import smoothness_table, verdict_sentence, verdict_table
 from tribayes.experiments.document.tables import (
     certain_table,
@@ -96,7 +97,9 @@ def _mnist(results: Results) -> list[Block]:
     rows = [*LENET_100, *LENET_250]
     return [
         "## MNIST",
-        f"LeNet with 100 and with 250 neurons in the first fully connected layer, {_budget('mnist-lenet100')}.",
+        f"LeNet with 100 and with 250 neurons in the first fully connected layer, {_budget('mnist-lenet100')}. By the "
+        "choice of the 10,000 test images alone, an error of 0.70 % has a standard error of 0.08 %; the paper's are "
+        "of one run each.",
         "### Table I: test error\n\n" + _SCORES.format(samples=_samples(results)) + " " + _FAMILIES,
         score_table(results, rows),
         "### Table II: the learned posterior\n\nτ_j and ρ_j of the weights, τ_bj and ρ_bj of the biases. LeNet-100:",
@@ -154,8 +157,8 @@ def _cifar(results: Results) -> list[Block]:
     return [
         "## CIFAR-10",
         f"Caffe's CIFAR10_full, {_budget('cifar10')}; the frequentist network {_budget('cifar10-frequentist')}. "
-        "*Paper's setting* keeps everything the paper states; *ours* may change the estimator, the schedule, ν and "
-        "initial values.",
+        f"*Paper's setting* keeps everything the paper states; *ours* has what was best on held-out training images: "
+        f"{ours_text()}.",
         "### Table IV: test error",
         score_table(results, CIFAR),
         "### Table V: the learned posterior",
@@ -190,7 +193,8 @@ def _tried(results: Results) -> list[Block]:
     ]
     for name in sorted({runs[0].setting.name for runs in trials}):
         blocks += [f"Of `{name}`:", trials_table(results, name)]
-    return blocks
+    gap = gap_text(trials_of(results, "cifar10"))
+    return [*blocks, gap] if gap else blocks
 
 
 def _fashion(results: Results) -> list[Block]:

@@ -52,8 +52,8 @@ def trials_table(results: Results, experiment: str) -> str:
             percent(spread_of(trial.runs, score("error"))),
             number(spread_of(trial.runs, score("nll")), 3),
             percent(spread_of(trial.runs, score("ece"))),
-            _posterior_text(trial, "tau"),
-            _posterior_text(trial, "rho"),
+            posterior_text(trial, "tau"),
+            posterior_text(trial, "rho"),
             str(len(trial.runs)),
         ]
         for trial in trials_of(results, experiment)
@@ -85,7 +85,7 @@ def _trial(name: str, runs: Sequence[Result]) -> Trial:
     return Trial(name, first.setting.name, changes, first.setting.validation, runs)
 
 
-def _posterior_text(trial: Trial, parameter: str) -> str:
+def posterior_text(trial: Trial, parameter: str) -> str:
     """The means over seeds, a tensor after the other; nothing for a frequentist network."""
     rows = trial.runs[0].evaluation.get("posterior", [])
     names = [row["name"] for row in rows if not row["name"].endswith("bias")]

@@ -163,7 +163,6 @@ def _sampled(model: BayesianModule, images: Tensor, seed: int, samples: int, pro
         progress=progress,
         keep_samples=False,
         levels=LEVELS,
-        batch_size=5000 if images.is_cuda else 1000,  # a GPU would wait for Python at a thousand
     )
 
 

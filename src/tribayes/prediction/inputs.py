@@ -13,6 +13,8 @@ from tribayes._errors import refusal, wrong_type
 Batch = tuple[Tensor, ...]  # the positional arguments of the network for some examples
 
 _CHUNK_BYTES = 2**28  # of inputs, gathered before the sampled networks run over them
+_BATCH = 1000  # examples a pass on a CPU
+_GPU_BATCH, _GPU_BATCH_BYTES = 10_000, 2**25  # on a GPU, which at a thousand small ones would wait for Python
 
 
 def batches_of(inputs: Any, batch_size: int, device: torch.device) -> Iterator[Batch]:
@@ -30,6 +32,15 @@ def batches_of(inputs: Any, batch_size: int, device: torch.device) -> Iterator[B
             yield arguments
     if seen == 0:
         raise refusal("inputs", inputs, "hold at least one example", "the tensor or loader is empty")
+
+
+def usual_batch_size(inputs: Any, device: torch.device) -> int:
+    """Examples a pass where none are asked for: 1,000; on a GPU up to 10,000, but no more than 32 MiB of them."""
+    parts = inputs if isinstance(inputs, tuple) else (inputs,)
+    if device.type != "cuda" or not all(isinstance(part, Tensor) and part.ndim and len(part) for part in parts):
+        return _BATCH
+    example = sum(part[0].numel() * part.element_size() for part in parts)
+    return max(1, min(_GPU_BATCH, _GPU_BATCH_BYTES // max(example, 1)))
 
 
 def count_examples(inputs: Any) -> int | None:

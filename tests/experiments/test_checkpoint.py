@@ -108,7 +108,7 @@ def test_a_state_of_another_device_or_version(path: Path) -> None:
     found.tensors["generator"] = torch.zeros(16, dtype=torch.uint8)  # as a GPU's
     with pytest.raises(ValueError, match=r"does not fit this training in 'generator': it was taken on another kind of"):
         restore(trainer(), found)
-    del found.tensors["losses"]
+    del found.tensors["terms"]
     with pytest.raises(ValueError, match=r"does not fit this training in 'generator': it is of another version; cont"):
         restore(trainer(), found)
 

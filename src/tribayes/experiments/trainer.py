@@ -63,11 +63,13 @@ class Trainer:
         self.optimizer = CaffeSGD(_parameters(setting, self.model), setting.momentum)
         self.nu = setting.kl_weight / len(train)
         self.iteration = 0
-        # the window under way, on the device: where it stands, and a row a step: the images, their labels, and learning
-        # rate and ν, two float32 in the room of an int64. One row, so that a step looks things up once
+        # the window under way, on the device: where it stands, and a row a step: the images, their labels, and the
+        # weights of likelihood and divergence, two float32 in the room of an int64. So a step looks things up once
         self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
         self._rows = torch.zeros(WINDOW, 2 * setting.batch + 1, dtype=torch.int64, device=self.device)
-        self._losses = torch.zeros(WINDOW, 2, device=self.device)
+        self._terms = torch.zeros(WINDOW, 2, device=self.device)  # what each step found: NLL and divergence
+        self._nus = torch.zeros(WINDOW, device=self.device)
+        self._nothing = torch.zeros((), device=self.device)  # the divergence of a frequentist network
 
     def advance(self, steps: int) -> None:
         """Train some steps, at most to the end of the window."""
@@ -88,37 +90,47 @@ class Trainer:
 
     def window_losses(self) -> Tensor:
         """Loss and NLL of the steps of the window that ended last or is under way, (steps, 2), on the device."""
-        return self._losses[: (self.iteration - 1) % WINDOW + 1]
+        steps = (self.iteration - 1) % WINDOW + 1
+        nll, divergence = self._terms[:steps].unbind(1)
+        return torch.stack([nll + self._nus[:steps] * divergence, nll], 1)
 
     def step(self) -> None:
         """One step, entirely on the device: it can be captured."""
         row = self._rows.index_select(0, self._place).squeeze(0)
-        batch, labels, rates = row.split([self.setting.batch, self.setting.batch, 1])
-        rate, nu = rates.view(torch.float32).unbind()
-        loss, nll = self._loss(self.train.images[batch], labels, nu)
+        batch, labels, packed = row.split([self.setting.batch, self.setting.batch, 1])
+        rate, rate_of_divergence = packed.view(torch.float32).unbind()
+        nll, divergence = self._find_terms(self.train.images[batch], labels)
         self.optimizer.zero_grad()
-        loss.backward(rate)  # the gradient of rate × loss
+        # the gradient of learning rate × loss, without a loss
+        terms = [nll, divergence] if divergence.requires_grad else [nll]
+        torch.autograd.backward(terms, [rate, rate_of_divergence][: len(terms)])
         self.optimizer.step(rate)
-        self._losses.index_copy_(0, self._place, torch.stack([loss, nll]).detach().unsqueeze(0))
+        self._terms.index_copy_(0, self._place, torch.stack([nll, divergence]).detach().unsqueeze(0))
         self._place += 1
 
-    def _loss(self, images: Tensor, labels: Tensor, nu: Tensor) -> tuple[Tensor, Tensor]:
+    def _find_terms(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean NLL of a batch, and the divergence."""
         if not isinstance(self.model, BayesianModule):
-            nll = F.cross_entropy(self.model(images), labels)
-            return nll, nll
+            return F.cross_entropy(self.model(images), labels), self._nothing
         stabilise_(self.model, self.setting.guards, self.generator)
         weights, divergence = self.model.sample_weights_and_kl(generator=self.generator)
-        nll = F.cross_entropy(self.model.apply_weights(weights, images), labels)
-        return torch.addcmul(nll, nu, divergence), nll
+        return F.cross_entropy(self.model.apply_weights(weights, images), labels), divergence
 
     def _lay_out_window(self) -> None:
         start = self.iteration - self.iteration % WINDOW
         order = batch_order(len(self.train), self.setting.batch, start, WINDOW, self.seed).to(self.device)
         steps = range(start, start + WINDOW)
-        rates = [(learning_rate(self.setting, i), self.nu * warm_up(self.setting, i)) for i in steps]
-        packed = torch.tensor(rates, device=self.device).view(torch.int64)
-        torch.cat([order, self.train.labels[order], packed], 1, out=self._rows)
+        rates, nus = ([rule(i) for i in steps] for rule in (self._rate, self._nu))
+        weights = torch.tensor([(rate, rate * nu) for rate, nu in zip(rates, nus, strict=True)], device=self.device)
+        torch.cat([order, self.train.labels[order], weights.view(torch.int64)], 1, out=self._rows)
+        self._nus.copy_(torch.tensor(nus))
         self._place.fill_(self.iteration - start)
+
+    def _rate(self, iteration: int) -> float:
+        return learning_rate(self.setting, iteration)
+
+    def _nu(self, iteration: int) -> float:
+        return self.nu * warm_up(self.setting, iteration)
 
     def state(self) -> dict[str, Tensor]:
         """Everything that changes, as tensors by name, on the CPU: what a checkpoint holds."""
@@ -127,7 +139,7 @@ class Trainer:
         tensors |= {f"velocity.{name}": value for name, value in velocities}
         tensors["generator"] = self.generator.get_state()
         tensors["iteration"] = torch.tensor(self.iteration)
-        tensors["losses"] = self._losses  # those of the window under way are still to be written down
+        tensors["terms"] = self._terms  # those of the window under way are still to be written down
         return {name: value.detach().cpu().clone() for name, value in tensors.items()}
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
@@ -137,7 +149,7 @@ class Trainer:
             value.copy_(tensors[f"velocity.{name}"])
         self.generator.set_state(tensors["generator"])
         self.iteration = int(tensors["iteration"])
-        self._losses.copy_(tensors["losses"])
+        self._terms.copy_(tensors["terms"])
         self._lay_out_window()
 
     @torch.no_grad()

@@ -76,16 +76,20 @@ def _(grad: Tensor, grad_kl: Tensor, means: Any, delta: Tensor, gamma: Tensor, *
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     means, delta, gamma, locs, scales, seeds, _ = inputs
     ctx.counts = len(means), len(locs)
-    ctx.set_materialize_grads(True)
+    ctx.set_materialize_grads(False)  # zeros for what nobody differentiates would be a launch each
     ctx.save_for_backward(*means, delta, gamma, *locs, *scales, seeds, output[2])
 
 
-def _backward(ctx: Any, grad: Tensor, grad_kl: Tensor, _: Any) -> tuple[Any, ...]:
+def _backward(ctx: Any, grad: Tensor | None, grad_kl: Tensor | None, _: Any) -> tuple[Any, ...]:
     tensors, priors = ctx.counts
     saved = list(ctx.saved_tensors)
     means, saved = saved[:tensors], saved[tensors:]
     delta, gamma, *saved = saved
     locs, scales, (seeds, relative) = saved[:priors], saved[priors : 2 * priors], saved[2 * priors :]
+    if grad is None:
+        grad = delta.new_zeros(len(seeds), sum(mean.numel() for mean in means))
+    if grad_kl is None:
+        grad_kl = delta.new_zeros(())
     by_means, by_delta, by_gamma = _draw_backward(
         grad.contiguous(), grad_kl, means, delta, gamma, locs, scales, seeds, relative
     )

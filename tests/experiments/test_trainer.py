@@ -68,16 +68,20 @@ def _examples() -> Examples:
     return Examples(torch.rand(50, 1, 8, 8), torch.randint(0, 10, (50,)))
 
 
-def test_a_step_minimises_the_paper_s_objective() -> None:
-    setting, train = experiment("digits").changed(batch=8, guards="closed_form"), _examples()
+@pytest.mark.parametrize("estimator", ["plain", "antithetic"])
+def test_a_step_minimises_the_paper_s_objective(estimator: str) -> None:
+    setting, train = experiment("digits").changed(batch=8, guards="closed_form", estimator=estimator), _examples()
     trainer, twin = Trainer(setting, train, 4), Trainer(setting, train, 4)
     trainer.advance(1)
     batch = batch_order(50, 8, 0, 1, 4)[0]
     model = twin.model
     assert isinstance(model, tb.BayesianModule)
     tb.stabilise_(model)
-    draw = model.sample_weights(generator=twin.generator)
-    nll = torch.nn.functional.cross_entropy(model.apply_weights(draw, train.images[batch]), train.labels[batch])
+    draws = [model.sample_weights(generator=twin.generator)]
+    if estimator == "antithetic":
+        draws.append({name: 2 * mean - draws[0][name] for name, mean in model.means()})
+    outputs = [model.apply_weights(draw, train.images[batch]) for draw in draws]
+    nll = torch.stack([torch.nn.functional.cross_entropy(output, train.labels[batch]) for output in outputs]).mean()
     loss = nll + 0.01 / 50 * model.kl()
     torch.testing.assert_close(trainer.window_losses()[0], torch.stack([loss, nll]).detach(), rtol=1e-5, atol=1e-6)
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
@@ -85,6 +89,11 @@ def test_a_step_minimises_the_paper_s_objective() -> None:
     for (name, value), slope in zip(trainer.model.named_parameters(), slopes, strict=True):
         kappa = 50.0 if name.endswith("gamma") else 1.0
         torch.testing.assert_close(value.detach(), before[name] - 0.02 * kappa * slope, rtol=1e-4, atol=1e-6)
+
+
+def test_another_estimator_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"`estimator` \(='local'\) must be \"plain\" or \"antithetic\"; correct"):
+        experiment("digits").changed(estimator="local")
 
 
 def test_a_network_starts_where_the_setting_says() -> None:

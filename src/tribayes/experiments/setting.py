@@ -37,6 +37,7 @@ class Setting:
     weight_decay: Mapping[str, float] = field(default_factory=dict)  # L2 penalty, by name pattern
     dropout: float = 0.0  # frequentist only
     guards: str = "paper"
+    estimator: str = "plain"  # one draw a step; "antithetic": a draw and its mirror image
     sampler: str = "auto"  # "torch", "fused"
     validation: int = 0  # training images held out, and tested on instead of the test set
 
@@ -45,6 +46,8 @@ class Setting:
             raise refusal("iterations", self.iterations, "be at least 1", "choose how long to train")
         if self.policy not in ("inverse", "fixed", "cosine"):
             raise refusal("policy", self.policy, 'be "inverse", "fixed" or "cosine"', "correct the word")
+        if self.estimator not in ("plain", "antithetic"):
+            raise refusal("estimator", self.estimator, 'be "plain" or "antithetic"', "correct the word")
 
     @property
     def bayesian(self) -> bool:

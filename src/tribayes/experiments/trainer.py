@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from tribayes.experiments.models import Cifar10Full, DigitsNet, LeNet, SeededDropout
 from tribayes.experiments.setting import Setting
 from tribayes.experiments.sgd import CaffeSGD, Parameter
+from tribayes.inference.estimator import mirror_image
 from tribayes.nn.convert import stabilise_, to_bayesian
 from tribayes.nn.holding import seed_of
 from tribayes.nn.module import BayesianModule
@@ -110,11 +111,16 @@ class Trainer:
 
     def _find_terms(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The mean NLL of a batch, and the divergence."""
-        if not isinstance(self.model, BayesianModule):
-            return F.cross_entropy(self.model(images), labels), self._nothing
-        stabilise_(self.model, self.setting.guards, self.generator)
-        weights, divergence = self.model.sample_weights_and_kl(generator=self.generator)
-        return F.cross_entropy(self.model.apply_weights(weights, images), labels), divergence
+        model = self.model
+        if not isinstance(model, BayesianModule):
+            return F.cross_entropy(model(images), labels), self._nothing
+        stabilise_(model, self.setting.guards, self.generator)
+        weights, divergence = model.sample_weights_and_kl(generator=self.generator)
+        nll = F.cross_entropy(model.apply_weights(weights, images), labels)
+        if self.setting.estimator == "antithetic":
+            mirrored = mirror_image(model, weights)
+            nll = 0.5 * (nll + F.cross_entropy(model.apply_weights(mirrored, images), labels))
+        return nll, divergence
 
     def _lay_out_window(self) -> None:
         start = self.iteration - self.iteration % WINDOW

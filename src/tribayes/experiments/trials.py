@@ -63,6 +63,10 @@ _CIFAR: list[tuple[str, dict[str, Any]]] = [
     ("cosine-prior-0.02-rate-4", {"policy": "cosine", "prior_scale": {"*": 0.02}, "learning_rate": 0.004}),
     ("cosine-prior-0.01-rate-2", {"policy": "cosine", "prior_scale": {"*": 0.01}, "learning_rate": 0.002}),
     (
+        "cosine-prior-0.02-rate-2-antithetic",
+        {"policy": "cosine", "prior_scale": {"*": 0.02}, "learning_rate": 0.002, "estimator": "antithetic"},
+    ),
+    (
         "cosine-prior-0.02-rate-2-long",  # the frequentist network's number of iterations
         {"policy": "cosine", "prior_scale": {"*": 0.02}, "learning_rate": 0.002, "iterations": 100_000},
     ),

@@ -19,6 +19,7 @@ from tribayes._errors import refusal
 from tribayes.inference.local import local_weights
 from tribayes.nn.convert import bayesian_modules, kl
 from tribayes.nn.holding import ModelDraw, holding
+from tribayes.nn.module import BayesianModule, Draw
 
 ESTIMATORS = ("plain", "local", "antithetic")
 
@@ -40,22 +41,34 @@ def sampled_outputs(model: nn.Module, arguments: tuple[Any, ...], estimator: str
         remedy = 'use estimator="plain", or call it outside of `holding`'
         raise refusal("estimator", estimator, 'be "plain" while the model holds given weights', remedy)
     draws = antithetic_draws(model, samples) if estimator == "antithetic" else local_draws(model, samples)
-    outputs = []
-    for draw in draws:
-        with holding(model, draw):
-            outputs.append(model(*arguments))
-    return outputs
+    return [_under(model, draw, arguments) for draw in draws]
 
 
-def plain_with_divergence(model: nn.Module, arguments: tuple[Any, ...], samples: int) -> tuple[list[Any], Tensor]:
-    """The plain estimator's outputs and KL(q ‖ p), which is cheapest together with the first draw."""
+def outputs_with_divergence(
+    model: nn.Module, arguments: tuple[Any, ...], estimator: str, samples: int
+) -> tuple[list[Any], Tensor]:
+    """`sampled_outputs` and KL(q ‖ p), which is cheapest together with the first draw."""
     modules = bayesian_modules(model)
-    if torch.compiler.is_compiling() or any(module.held is not None for module in modules):
-        return sampled_outputs(model, arguments, "plain", samples), kl(model)
+    held = any(module.held is not None for module in modules)
+    if estimator == "local" or held or torch.compiler.is_compiling():
+        return sampled_outputs(model, arguments, estimator, samples), kl(model)
     draws, divergences = zip(*(module.sample_weights_and_kl() for module in modules), strict=True)
-    with holding(model, list(draws)):
-        first = model(*arguments)
-    return [first, *sampled_outputs(model, arguments, "plain", samples - 1)], sum(divergences[1:], divergences[0])
+    first = [list(draws)]
+    if estimator == "antithetic":
+        first.append([mirror_image(module, draw) for module, draw in zip(modules, draws, strict=True)])
+    outputs = [_under(model, draw, arguments) for draw in first]
+    outputs += sampled_outputs(model, arguments, estimator, samples - len(first))
+    return outputs, sum(divergences[1:], divergences[0])
+
+
+def mirror_image(module: BayesianModule, draw: Draw) -> dict[str, Tensor]:
+    """2m − w, which has the law of w: w − m is linear in the normals."""
+    return {name: 2 * mean - draw[name] for name, mean in module.means()}
+
+
+def _under(model: nn.Module, draw: ModelDraw, arguments: tuple[Any, ...]) -> Any:
+    with holding(model, draw):
+        return model(*arguments)
 
 
 def local_draws(model: nn.Module, samples: int) -> Iterator[ModelDraw]:
@@ -64,12 +77,9 @@ def local_draws(model: nn.Module, samples: int) -> Iterator[ModelDraw]:
 
 
 def antithetic_draws(model: nn.Module, samples: int) -> Iterator[ModelDraw]:
-    """Draws w in turn with their mirror images 2m − w, which have the same law: w − m is linear in the normals."""
+    """Draws in turn with their mirror images."""
     modules = bayesian_modules(model)
     for _ in range(samples // 2):
         draws = [module.sample_weights() for module in modules]
         yield draws
-        yield [
-            {name: 2 * mean - draw[name] for name, mean in module.means()}
-            for module, draw in zip(modules, draws, strict=True)
-        ]
+        yield [mirror_image(module, draw) for module, draw in zip(modules, draws, strict=True)]

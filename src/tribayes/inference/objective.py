@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import is_number, refusal, wrong_type
-from tribayes.inference.estimator import check_estimator, plain_with_divergence, sampled_outputs
+from tribayes.inference.estimator import check_estimator, outputs_with_divergence
 from tribayes.inference.likelihood import Likelihood
-from tribayes.nn.convert import kl
 
 KLWeight = float | Callable[[int], float]
 
@@ -79,10 +78,7 @@ class ELBO(nn.Module):
     def forward(self, model: nn.Module, inputs: Any, targets: Tensor, step: int | None = None) -> ELBOTerms:
         """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
         arguments = inputs if isinstance(inputs, tuple) else (inputs,)
-        if self.estimator == "plain":
-            outputs, divergence = plain_with_divergence(model, arguments, self.samples)
-        else:
-            outputs, divergence = sampled_outputs(model, arguments, self.estimator, self.samples), kl(model)
+        outputs, divergence = outputs_with_divergence(model, arguments, self.estimator, self.samples)
         nll = torch.stack([self.likelihood.nll(output, targets).mean() for output in outputs]).mean()
         loss = nll + self.nu(step) * divergence.to(nll.device)
         return ELBOTerms(loss, nll, divergence, outputs[0] if self.samples == 1 else torch.stack(outputs))

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounter
 
 import tribayes as tb
 from tests.networks import any_network, bayesian, inputs_of
@@ -125,3 +126,14 @@ def test_a_batch_is_larger_on_a_gpu_as_far_as_memory_goes() -> None:
     assert usual_batch_size(photos, gpu) == 55  # of 602,112 bytes each
     assert usual_batch_size((photos, photos), gpu) == 27
     assert usual_batch_size(iter([digits]), gpu) == 1_000  # a loader has batches of its own
+
+
+def test_a_compiled_model_is_traced_once_for_all_draws() -> None:
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    compiled = torch.compile(classifier(), backend=counter, dynamic=False)
+    expected = predict(classifier(), inputs(), 6)
+    assert torch.equal(predict(compiled, inputs(), 6).samples, expected.samples)
+    assert counter.frame_count == 2  # at the means, to learn the width of an answer, and under a draw
+    predict(compiled, inputs(), 6, seed=1)
+    assert counter.frame_count == 2

@@ -1,8 +1,9 @@
 """Gradient variance and cost of the estimators: plain, antithetic, local.
 
-    python -m benchmarks.estimators [--run FOLDER] [--device cuda] [--no-timings] [--quick]
+    python -m benchmarks.estimators [--run FOLDER ...] [--device cuda] [--no-timings] [--quick]
 
-One batch of 64 images. The variance of the likelihood's gradient (the divergence's has none) is that of some hundred
+A network trained briefly, and those of finished runs: noise is small at first and large in the end. One batch of 64
+images. The variance of the likelihood's gradient (the divergence's has none) is that of some hundred
 estimates, summed over the entries of a group, relative to one plain draw's. Timings are of one forward and backward
 pass, the estimators taking turns; run them on a quiet machine. The table is printed and kept in
 benchmarks/results/estimators.json.
@@ -48,17 +49,19 @@ class Row:
 def main() -> None:
     arguments = _arguments()
     torch.set_num_threads(arguments.threads)
-    held = subject(
-        arguments.run, 50 if arguments.quick else arguments.iterations, arguments.device, arguments.experiment
-    )
+    iterations = 50 if arguments.quick else arguments.iterations
     repeats = 20 if arguments.quick else arguments.repeats
-    rows = measure(held, repeats, seconds=0.0 if arguments.no_timings else 2.0 if arguments.quick else 30.0)
-    print(f"{held.words}; batch of {BATCH}, {repeats} estimates each\n")
-    print(table(rows))
+    seconds = 0.0 if arguments.no_timings else 2.0 if arguments.quick else 30.0
+    subjects = []
+    for run in (None, *arguments.run):
+        held = subject(run, iterations, arguments.device, arguments.experiment)
+        rows = measure(held, repeats, seconds)
+        print(f"{held.words}; batch of {BATCH}, {repeats} estimates each\n\n{table(rows)}\n")
+        subjects.append({"subject": held.words, "rows": [asdict(row) for row in rows]})
     if not arguments.quick:
         machine = f"{device_name(arguments.device)}, {arguments.threads} threads, torch {torch.__version__}"
-        kept = {"subject": held.words, "batch": BATCH, "estimates": repeats, "machine": machine}
-        RESULTS.write_text(json.dumps(kept | {"rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+        kept = {"batch": BATCH, "estimates": repeats, "machine": machine, "subjects": subjects}
+        RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def measure(held: Subject, repeats: int, seconds: float) -> list[Row]:
@@ -139,7 +142,7 @@ def table(rows: list[Row]) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", type=Path, help="the folder of a finished run; default: train briefly")
+    parser.add_argument("--run", type=Path, nargs="*", default=[], help="folders of finished runs, besides")
     parser.add_argument("--experiment", default=NETWORK, help="of the catalogue, to be trained briefly")
     parser.add_argument("--iterations", type=int, default=500, help="of the brief training")
     parser.add_argument("--repeats", type=int, default=200, help="gradient estimates of each kind")

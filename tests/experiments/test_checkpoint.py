@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from tests.experiments.small import names, setting, trainer
 from tests.experiments.test_storing import full_disk
 from tribayes.experiments.checkpoint import previous_of, read_checkpoint, restore, write_checkpoint
-from tribayes.experiments.sealed import write_sealed
+from tribayes.experiments.sealed import read_sealed, write_sealed
 
 
 @pytest.fixture
@@ -101,6 +101,14 @@ def test_a_file_of_another_kind_or_version(path: Path) -> None:
     refused(path, "is no checkpoint but of the kind 'trained network'; put the right file in its place.")
     write_sealed(path, {}, facts | {"kind": "checkpoint", "format": 2})
     refused(path, "has format 2, not 1; use the tribayes that wrote it.")
+
+
+def test_a_setting_of_before_a_field_came_is_the_same(path: Path) -> None:
+    tensors, facts = read_sealed(path, "")
+    write_sealed(path, tensors, facts | {"setting": {k: v for k, v in facts["setting"].items() if k != "estimator"}})
+    read_checkpoint(path, setting(), 0)
+    with pytest.raises(ValueError, match=r"belongs to another run: its estimator is 'plain', not 'antithetic'"):
+        read_checkpoint(path, setting().changed(estimator="antithetic"), 0)
 
 
 def test_a_state_of_another_device_or_version(path: Path) -> None:

@@ -77,7 +77,8 @@ def check_owner(path: Path, facts: Mapping[str, Any], kind: str, setting: Settin
         raise unusable(path, f"is no {kind} but of the kind {facts.get('kind')!r}", "put the right file in its place")
     if facts.get("format") != FORMAT:
         raise unusable(path, f"has format {facts.get('format')!r}, not {FORMAT}", "use the tribayes that wrote it")
-    held = {**facts["setting"], "seed": facts["seed"]}
+    # a field that came later had its default's meaning before
+    held = {**Setting.defaults(), **facts["setting"], "seed": facts["seed"]}
     wanted = {**setting.as_dict(), "seed": seed}
     differing = sorted(key for key in held | wanted if held.get(key) != wanted.get(key))
     if differing:

@@ -57,6 +57,11 @@ class Setting:
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in asdict(self).items()}
 
     @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """What fields have that are not given."""
+        return {key: value for key, value in cls("", "", "").as_dict().items() if value != ""}
+
+    @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Setting:
         known = {item.name for item in fields(cls)}
         unknown = sorted(set(values) - known)

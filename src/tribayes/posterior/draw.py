@@ -92,7 +92,7 @@ class _RawDraw(torch.autograd.Function):
         if torch.is_grad_enabled():
             return (*_differentiable_gradients(grad, loc, delta, gamma, normals), None)
         weighted = loc.abs().mul_(grad)
-        by_current, by_previous = inner(normals[1:], weighted).item(), inner(normals[:-1], weighted).item()
+        by_current, by_previous = inner(normals[1:], weighted), inner(normals[:-1], weighted)
         number, t = delta.item(), math.tanh(0.25 * gamma.item())
         delta_factor, gamma_factor = raw_factors(softplus(number), sigmoid(number), t)
         by_delta = delta.new_full((), (by_current + t * by_previous) * delta_factor)
@@ -100,13 +100,14 @@ class _RawDraw(torch.autograd.Function):
         return (grad * drawn).div_(loc), by_delta, by_gamma, None
 
 
-def inner(part: Tensor, vector: Tensor) -> Tensor:
-    """Σ a b of two vectors, ().
+def inner(part: Tensor, vector: Tensor) -> float:
+    """Σ a b of two vectors.
 
     For long ones as the product of a matrix with one row: x_1 … x_K does not begin at a multiple of 16 bytes, and there
     torch.dot takes eight times as long (MKL, AVX-512).
     """
-    return torch.dot(part, vector) if len(vector) < _SHORT else torch.mv(part.unsqueeze(0), vector).squeeze(0)
+    product = torch.dot(part, vector) if len(vector) < _SHORT else torch.mv(part.unsqueeze(0), vector)
+    return product.item()
 
 
 def _differentiable_gradients(

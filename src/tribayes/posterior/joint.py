@@ -81,12 +81,11 @@ def _mixed_draws(means: Tensors, magnitudes: Tensors, normals: Tensors, scalars:
     return torch._foreach_addcmul(means, mixed, magnitudes, [s.current for s in scalars])
 
 
-def _mixing_slopes(means: Tensors, grads: Tensors, normals: Tensors) -> list[list[float]]:
+def _mixing_slopes(means: Tensors, grads: Tensors, normals: Tensors) -> list[tuple[float, float]]:
     """∂L/∂A = Σ g_i |m_i| x_i and ∂L/∂B = Σ g_i |m_i| x_{i−1} of every tensor."""
     weighted = torch._foreach_abs(means)
     torch._foreach_mul_(weighted, grads)
-    products = [inner(part, w) for x, w in zip(normals, weighted, strict=True) for part in (x[1:], x[:-1])]
-    return torch.stack(products).view(-1, 2).tolist()
+    return [(inner(x[1:], w), inner(x[:-1], w)) for x, w in zip(normals, weighted, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def predict(
             "measure" times both on the first batch and takes the faster. The answer is the same up to rounding.
         precision: torch.bfloat16 or torch.float16 lets layers compute in it (`torch.autocast`), for speed on a GPU;
             what they say is brought to float32 before it becomes probabilities. What it costs in accuracy is in
-            docs/performance.md. Default: as the model is.
+            docs/estimators.md. Default: as the model is.
 
     The model runs in evaluation mode (BatchNorm by its running statistics, no dropout) without gradients; its mode,
     its buffers and the random state are afterwards as they were, also after an error or Ctrl-C.

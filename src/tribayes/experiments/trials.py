@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tribayes.experiments.catalogue import EXPERIMENTS
 from tribayes.experiments.setting import Setting
 
-HELD_OUT = {"mnist": 10_000, "cifar-10": 5_000}
+HELD_OUT = {"digits": 400, "mnist": 10_000, "cifar-10": 5_000}
 
 
 class Trial(NamedTuple):
@@ -25,6 +25,12 @@ class Trial(NamedTuple):
         base = EXPERIMENTS[self.experiment]
         return base.changed(validation=HELD_OUT[base.data], **self.changes)
 
+
+_DIGITS: list[tuple[str, dict[str, Any]]] = [
+    ("as-chosen", {}),
+    ("gamma-1", {"gamma": 1.0}),
+    ("gamma-4", {"gamma": 4.0}),
+]
 
 _LENET: list[tuple[str, dict[str, Any]]] = [
     ("as-chosen", {}),
@@ -79,6 +85,7 @@ _CIFAR: list[tuple[str, dict[str, Any]]] = [
 ]
 
 TRIALS = [
+    *(Trial(f"digits-{name}", "digits", changes) for name, changes in _DIGITS),
     *(Trial(f"lenet100-{name}", "mnist-lenet100", changes) for name, changes in _LENET),
     *(Trial(f"cifar10-{name}", "cifar10", changes) for name, changes in _CIFAR),
 ]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tribayes.posterior.draw import draw_raw
 from tribayes.posterior.family import Family
 from tribayes.posterior.joint import Given, can_join, joint_draw
-from tribayes.posterior.noise import Randomness, standard_normals
+from tribayes.posterior.noise import Randomness, generator_of, standard_normals
 from tribayes.posterior.prior import TensorPrior
 
 if TYPE_CHECKING:
@@ -22,11 +22,12 @@ def joint_draw_of(module: BayesianModule, generator: Randomness) -> tuple[dict[s
     """Every weight, from the normals `sample_weights` would use, and KL(q ‖ p). None where that is not possible."""
     pair = module.family.raw_pair()
     names, means = zip(*module.means(), strict=True)
-    if pair is None or not can_join([mean.reshape(-1) for mean in means], *pair):
+    flat = [mean.reshape(-1) for mean in means]
+    if pair is None or not can_join(flat, *pair):
         return None
     delta, gamma = pair
-    sources = [source for _, _, source in module._means_with_source(generator)]
-    normals = [_normals(mean, source, module.family) for mean, source in zip(means, sources, strict=True)]
+    source = generator_of(generator, delta.device)
+    normals = [_normals(mean, source, module.family) for mean in flat]
     priors = list(cast(Iterable[TensorPrior], module.priors))
 
     def plain(flat: Sequence[Tensor], delta: Tensor, gamma: Tensor) -> tuple[list[Tensor], Tensor]:
@@ -36,7 +37,7 @@ def joint_draw_of(module: BayesianModule, generator: Randomness) -> tuple[dict[s
 
     locs, scales = [prior.loc.to(delta.dtype) for prior in priors], [prior.scale.to(delta.dtype) for prior in priors]
     given = Given(normals, locs, scales, plain)
-    drawn, divergence = joint_draw([mean.reshape(-1) for mean in means], delta, gamma, given)
+    drawn, divergence = joint_draw(flat, delta, gamma, given)
     shaped = {name: value.reshape(mean.shape) for name, value, mean in zip(names, drawn, means, strict=True)}
     return shaped, divergence
 

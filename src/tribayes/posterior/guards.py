@@ -42,7 +42,7 @@ def rule_of(name: str) -> Rule:
 def guard_means_(means: Tensor, rule: Rule, generator: torch.Generator | None = None) -> None:
     """Move means closer to zero than 1e-6 out to ±1e-6, in place."""
     if not rule.coin_for_sign:
-        means.copy_(means.abs().clamp_(min=SMALLEST_MEAN).copysign_(means))
+        torch.copysign(means.abs().clamp_(min=SMALLEST_MEAN), means, out=means)
         return
     if plain_on_cpu(means.reshape(-1)) and not (means.abs() < SMALLEST_MEAN).any().item():
         return  # looking takes a tenth of throwing coins, and there is hardly ever anything to move

@@ -48,10 +48,12 @@ class _Joint(torch.autograd.Function):
     def forward(ctx: Any, given: Given, delta: Tensor, gamma: Tensor, *means: Tensor) -> tuple[Tensor, ...]:
         scalars = [_Scalars.of(d, g) for d, g in zip(delta.tolist(), gamma.tolist(), strict=True)]
         magnitudes = torch._foreach_abs(means)
-        drawn = _mixed_draws(means, magnitudes, given.normals, scalars)
+        pairs = [(x[1:], x[:-1]) for x in given.normals]  # x_i and x_{i−1}
+        mixed = [torch.add(own, before, alpha=s.t) for (own, before), s in zip(pairs, scalars, strict=True)]
+        drawn = torch._foreach_addcmul(means, mixed, magnitudes, [s.current for s in scalars])
         priors = [_Prior.of(loc, scale) for loc, scale in zip(given.locs, given.scales, strict=True)]
         relative, divergence = _divergence(means, magnitudes, scalars, priors)
-        ctx.given, ctx.scalars, ctx.priors, ctx.relative = given, scalars, priors, relative
+        ctx.given, ctx.scalars, ctx.priors, ctx.relative, ctx.pairs = given, scalars, priors, relative, pairs
         ctx.save_for_backward(delta, gamma, *means, *drawn)
         return (*drawn, delta.new_tensor(divergence))
 
@@ -63,7 +65,7 @@ class _Joint(torch.autograd.Function):
             return None, *_again(ctx, delta, gamma, means, grads)
         weight = grads[-1].item()
         by_means = _by_means(means, drawn, grads[:-1], ctx.scalars, weight, ctx.priors)
-        slopes = _mixing_slopes(means, grads[:-1], ctx.given.normals)
+        slopes = _mixing_slopes(means, grads[:-1], ctx.pairs)
         found = [
             _by_scalars(mean.numel(), s, by_current, by_previous, weight, relative)
             for mean, s, (by_current, by_previous), relative in zip(
@@ -74,18 +76,11 @@ class _Joint(torch.autograd.Function):
         return None, delta.new_tensor(by_delta), gamma.new_tensor(by_gamma), *by_means
 
 
-def _mixed_draws(means: Tensors, magnitudes: Tensors, normals: Tensors, scalars: Sequence[_Scalars]) -> Tensors:
-    """m + |m| A (x_i + t x_{i−1}) of every tensor."""
-    mixed = torch._foreach_mul([x[:-1] for x in normals], [s.t for s in scalars])
-    torch._foreach_add_(mixed, [x[1:] for x in normals])
-    return torch._foreach_addcmul(means, mixed, magnitudes, [s.current for s in scalars])
-
-
-def _mixing_slopes(means: Tensors, grads: Tensors, normals: Tensors) -> list[tuple[float, float]]:
+def _mixing_slopes(means: Tensors, grads: Tensors, pairs: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[float, float]]:
     """∂L/∂A = Σ g_i |m_i| x_i and ∂L/∂B = Σ g_i |m_i| x_{i−1} of every tensor."""
     weighted = torch._foreach_abs(means)
     torch._foreach_mul_(weighted, grads)
-    return [(inner(x[1:], w), inner(x[:-1], w)) for x, w in zip(normals, weighted, strict=True)]
+    return [(inner(own, w), inner(before, w)) for (own, before), w in zip(pairs, weighted, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -164,12 +159,12 @@ def _by_means(
     slopes = torch._foreach_mul(grads, drawn)
     torch._foreach_sub_(slopes, weight)
     torch._foreach_div_(slopes, means)
-    factors = [weight * (1 + s.tau**2) for s in scalars]
-    simple = [0.0 if p.zeta is None else factor / p.zeta**2 for p, factor in zip(priors, factors, strict=True)]
-    torch._foreach_add_(slopes, torch._foreach_mul(means, simple))
-    for slope, mean, factor, prior in zip(slopes, means, factors, priors, strict=True):
+    for slope, mean, s, prior in zip(slopes, means, scalars, priors, strict=True):
+        factor = weight * (1 + s.tau**2)
         if prior.zeta is None:
             slope.add_((mean * factor - weight * prior.loc).div_(prior.scale.square()))
+        else:
+            slope.add_(mean, alpha=factor / prior.zeta**2)
     return slopes
 
 

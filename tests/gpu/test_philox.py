@@ -8,11 +8,21 @@ import torch
 
 triton = pytest.importorskip("triton", reason="needs Triton, which comes with torch for CUDA")
 
+import triton.language as tl  # noqa: E402 - only where there is Triton
+
+from tribayes.posterior.fused.kernels import philox as kernels_philox  # noqa: E402
+
+
+@triton.jit
+def words_kernel(seed_ptr, out_ptr, COUNT: tl.constexpr):
+    counter = tl.arange(0, COUNT)
+    left, right = kernels_philox(tl.load(seed_ptr), counter.to(tl.uint32))
+    tl.store(out_ptr + 2 * counter, left.to(tl.int64))
+    tl.store(out_ptr + 2 * counter + 1, right.to(tl.int64))
+
 
 @pytest.mark.parametrize("seed", [0, 5, 2**61 + 12345])
 def test_the_integers_are_philox_s(seed: int) -> None:
-    from tribayes.posterior.fused.kernels import words_kernel
-
     found = torch.zeros(16, dtype=torch.int64, device="cuda")
     words_kernel[(1,)](torch.tensor([seed], device="cuda"), found, COUNT=8)
     assert found.view(8, 2).tolist() == [philox(seed, counter) for counter in range(8)]

@@ -97,7 +97,7 @@ def _place(entry, channels, positions, STRIDED: tl.constexpr):
 
 
 @triton.jit
-def _block(table_ptr, row, BLOCK: tl.constexpr, STRIDED: tl.constexpr, ALIGNED: tl.constexpr):
+def block_of(table_ptr, row, BLOCK: tl.constexpr, STRIDED: tl.constexpr, ALIGNED: tl.constexpr):
     """A row of the table: tensor, where the block begins in memory and in the flat output, its noise, its entries.
 
     Entries are counted from where the block begins, or for channels_last memory from where the tensor does.
@@ -135,7 +135,7 @@ def forward_kernel(
 ):
     """w = m + |m|(A x_i + B x_{i−1}); with KL, also what (30) sums over the block."""
     row, sample = tl.program_id(0), tl.program_id(1)
-    tensor, means, offset, noise, start, place, inside = _block(table_ptr, row, BLOCK, STRIDED, ALIGNED)
+    tensor, means, offset, noise, start, place, inside = block_of(table_ptr, row, BLOCK, STRIDED, ALIGNED)
     t = _coefficient(tl.load(gamma_ptr + tensor))
     current = _softplus(tl.load(delta_ptr + tensor)) / tl.sqrt(1.0 + t * t)
     own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
@@ -220,7 +220,7 @@ def backward_kernel(
 ):
     """∂L/∂m, and the block's share of ∂L/∂A and ∂L/∂B; with KL, its gradient by m in the same pass."""
     row = tl.program_id(0)
-    tensor, means, offset, noise, start, place, inside = _block(table_ptr, row, BLOCK, STRIDED, ALIGNED)
+    tensor, means, offset, noise, start, place, inside = block_of(table_ptr, row, BLOCK, STRIDED, ALIGNED)
     t = _coefficient(tl.load(gamma_ptr + tensor))
     tau = _softplus(tl.load(delta_ptr + tensor))
     current = tau / tl.sqrt(1.0 + t * t)
@@ -275,82 +275,3 @@ def scalars_kernel(
         by_t -= weight * slope
     tl.store(by_delta_ptr + tensor, by_tau / (1.0 + tl.exp(-delta)))
     tl.store(by_gamma_ptr + tensor, by_t * (1.0 - square) * 0.25)
-
-
-@triton.jit
-def guard_kernel(
-    table_ptr,
-    blocks,
-    delta_ptr,
-    gamma_ptr,
-    seed_ptr,
-    tensors,
-    smallest,
-    smallest_delta,
-    smallest_gamma,
-    largest_gamma,
-    COIN: tl.constexpr,
-    GAMMA: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """All guards: the means by blocks, and behind them the raw parameters."""
-    row = tl.program_id(0)
-    if row < blocks:
-        _guard_means(table_ptr, row, seed_ptr, smallest, COIN, BLOCK)
-    else:
-        tensor = (row - blocks) * BLOCK + tl.arange(0, BLOCK)
-        _guard_delta(delta_ptr, tensor, tensors, smallest_delta)
-        if GAMMA:
-            _guard_gamma(gamma_ptr, tensor, tensors, seed_ptr, smallest_gamma, largest_gamma, COIN)
-
-
-@triton.jit
-def _guard_means(table_ptr, row, seed_ptr, smallest, COIN: tl.constexpr, BLOCK: tl.constexpr):
-    """Means closer to zero than `smallest` out to it: with their sign, or with a thrown one."""
-    # in channels_last memory the blocks' places are others, but every place is visited once all the same
-    _, means, _, noise, _, place, inside = _block(table_ptr, row, BLOCK, False, False)
-    m = tl.load(means + place, mask=inside, other=1.0)
-    near = tl.abs(m) < smallest
-    if COIN:
-        counter = noise.to(tl.uint32) + tl.arange(0, BLOCK).to(tl.uint32)
-        positive = _coin(seed_ptr, counter)
-    else:
-        positive = m >= 0
-    tl.store(means + place, tl.where(positive, smallest, -smallest), mask=inside & near)
-
-
-@triton.jit
-def _guard_delta(delta_ptr, tensor, tensors, smallest_delta):
-    """δ from below."""
-    inside = tensor < tensors
-    delta = tl.load(delta_ptr + tensor, mask=inside, other=0.0)
-    tl.store(delta_ptr + tensor, tl.maximum(delta, smallest_delta), mask=inside)
-
-
-@triton.jit
-def _guard_gamma(gamma_ptr, tensor, tensors, seed_ptr, smallest_gamma, largest_gamma, COIN: tl.constexpr):
-    """γ out of (−smallest, smallest) by a thrown sign, and into its bounds."""
-    inside = tensor < tensors
-    gamma = tl.load(gamma_ptr + tensor, mask=inside, other=0.0)
-    if COIN:
-        # counted from where no mean is
-        thrown = tl.where(_coin(seed_ptr, tensor.to(tl.uint32) + 0x80000000), smallest_gamma, -smallest_gamma)
-        gamma = tl.where(tl.abs(gamma) < smallest_gamma, thrown, gamma)
-    gamma = tl.minimum(tl.maximum(gamma, -largest_gamma), largest_gamma)
-    tl.store(gamma_ptr + tensor, gamma, mask=inside)
-
-
-@triton.jit
-def _coin(seed_ptr, counter):
-    """Heads or tails for each counter."""
-    bits, _ = philox(tl.load(seed_ptr), counter)
-    return (bits & 1) == 1
-
-
-@triton.jit
-def words_kernel(seed_ptr, out_ptr, COUNT: tl.constexpr):
-    """The integers of the first counters, for a test: nothing else shows them."""
-    counter = tl.arange(0, COUNT)
-    left, right = philox(tl.load(seed_ptr), counter.to(tl.uint32))
-    tl.store(out_ptr + 2 * counter, left.to(tl.int64))
-    tl.store(out_ptr + 2 * counter + 1, right.to(tl.int64))

@@ -9,7 +9,7 @@ import torch
 import triton
 from torch import Tensor
 
-from tribayes.posterior.fused import kernels
+from tribayes.posterior.fused import guard_kernels, kernels
 from tribayes.posterior.fused.layout import BLOCK, layout_of, prior_table
 from tribayes.posterior.guards import Rule
 from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN
@@ -118,7 +118,7 @@ def backward(
 def guard_(means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: Rule) -> None:
     """All guards of guards.py, in place, in one launch."""
     layout = layout_of(means)
-    kernels.guard_kernel[(layout.blocks + triton.cdiv(len(delta), BLOCK),)](
+    guard_kernels.guard_kernel[(layout.blocks + triton.cdiv(len(delta), BLOCK),)](
         layout.table,
         layout.blocks,
         delta,

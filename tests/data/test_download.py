@@ -3,7 +3,7 @@
 import gzip
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,11 +140,11 @@ def test_an_answer_without_end_is_stopped(tmp_path: Path, mirror: Mirror, monkey
     mirror.files["/file.gz"] = CONTENT * 50
     mirror.announced = False
     received = 0
-    whole: Callable[..., object] = download._chunks
+    whole: Callable[..., Iterator[bytes]] = download._chunks
 
     def counted(response: object) -> object:
         nonlocal received
-        for chunk in whole(response):  # type: ignore[attr-defined]
+        for chunk in whole(response):
             received += len(chunk)
             yield chunk
 
@@ -175,10 +175,10 @@ def test_only_the_web(tmp_path: Path, mirror: Mirror) -> None:
 
 def test_interrupted_by_hand_what_came_is_kept(tmp_path: Path, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     mirror.files["/file.gz"] = CONTENT
-    whole: Callable[..., object] = download._chunks
+    whole: Callable[..., Iterator[bytes]] = download._chunks
 
     def interrupted(response: object) -> object:
-        yield next(whole(response))  # type: ignore[call-overload]
+        yield next(whole(response))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -1,5 +1,6 @@
 """Wherever a set lies and however it is packed, the same tensors come out."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -150,10 +151,10 @@ def test_every_set_has_ten_names_for_its_classes() -> None:
 
 
 @pytest.mark.parametrize("call", [load, class_names])
-def test_an_unknown_name(call: object) -> None:
+def test_an_unknown_name(call: Callable[[str], object]) -> None:
     text = r"`name` \(='svhn'\) must be one of mnist, fashion-mnist, cifar-10, digits; give one of these names."
     with pytest.raises(ValueError, match=text):
-        call("svhn")  # type: ignore[operator]
+        call("svhn")
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from tribayes.nn.joint import joint_draw_of
 PRIORS = {
     "standard": None,
     "scalar": tb.Prior(loc=0.3, scale=0.5),
+    "a scale alone": tb.Prior(scale=0.5),
     "a scale a weight": {"0.weight": tb.Prior(scale=torch.rand(4, 3) + 0.5)},
     "pretrained": tb.Prior(loc="pretrained", scale=0.1),
 }

@@ -35,7 +35,7 @@ def test_autocast_is_over_afterwards() -> None:
 @pytest.mark.parametrize("precision", [torch.float32, torch.int8, "bfloat16"])
 def test_another_precision_is_refused(precision: object) -> None:
     with pytest.raises(ValueError, match=r"`precision` .*must be torch.bfloat16 or torch.float16; leave it out"):
-        tb.predict(network(), torch.randn(2, 1, 8, 8), 2, progress=False, precision=precision)  # type: ignore[arg-type]
+        tb.predict(network(), torch.randn(2, 1, 8, 8), 2, progress=False, precision=precision)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_moments_are_not_for_half_precision() -> None:

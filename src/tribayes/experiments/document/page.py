@@ -236,7 +236,7 @@ def _smoothness(results: Results) -> list[Block]:
 def _choices(results: Results) -> list[Block]:
     return [
         "## What the paper leaves open",
-        "What was chosen, and the test error of trials that changed this and nothing else.",
+        "What was chosen, and the error of trials that changed this and nothing else.",
         choices_table(results),
     ]
 

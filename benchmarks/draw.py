@@ -25,7 +25,7 @@ from tribayes._table import format_table
 
 SIZES = (10**4, 10**5, 10**6, 10**7, 2**26, 10**8)  # 2²⁶: the 67 million of the target
 QUICK_SIZES = (10**3, 10**4)
-SECONDS_A_SIZE = 4.0
+SECONDS_A_SIZE = 3.0
 COPY = "copy"
 OURS, OURS_BOTH, OURS_KL = "ours, forward", "ours, forward + backward", "ours with KL, forward + backward"
 EAGER, EAGER_BOTH = "mean field eager, forward", "mean field eager, forward + backward"
@@ -36,16 +36,20 @@ COPIES = {"forward": 1.0, "forward + backward": 2.5}  # the floor, in copies of 
 def main(words: Sequence[str] | None = None) -> None:
     arguments = command.parsed(command.parser(__doc__), words)
     sizes = QUICK_SIZES if arguments.quick else SIZES
-    rows = [isolated(partial(_row, arguments, size), arguments.device) for size in sizes]
+    rows = isolated(partial(_rows, arguments, sizes), arguments.device)
     print(_table(rows))
     command.keep("draw", {"sampler": _sampler(arguments.device), "sizes": rows}, arguments)
 
 
+def _rows(arguments: argparse.Namespace, sizes: Sequence[int], eager: Mapping[str, str]) -> list[dict[str, object]]:
+    command.settle(arguments)
+    check_draw(arguments.device, _sampler(arguments.device))
+    return [_row(arguments, size, eager) for size in sizes]
+
+
 def _row(arguments: argparse.Namespace, size: int, eager: Mapping[str, str]) -> dict[str, object]:
     """All candidates at one size."""
-    command.settle(arguments)
     device = arguments.device
-    check_draw(device, _sampler(device))
     runs, absences = _runs(size, device, compiling=not arguments.quick)
     field = [candidate(name, run, device, eager) for name, run in runs.items()]
     timings = race(field, device, SECONDS_A_SIZE / (100 if arguments.quick else 1), base=COPY)

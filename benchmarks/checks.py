@@ -17,24 +17,24 @@ _TAU, _RHO = 0.3, -0.3
 
 
 class Weights(nn.Module):
-    """K numbers and nothing else: a network to draw."""
+    """K numbers in one tensor or several, and nothing else: a network to draw."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, *sizes: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(size))
+        self.weights = nn.ParameterList(torch.randn(size) for size in sizes)
 
-    def forward(self) -> Tensor:
-        return self.weight
+    def forward(self) -> list[Tensor]:
+        return list(self.weights)
 
 
-def weights_model(size: int, device: torch.device, sampler: str) -> tb.BayesianModule:
-    """K random weights on a device."""
-    return tb.to_bayesian(Weights(size), tau=_TAU, rho=_RHO, sampler=sampler).to(device)
+def weights_model(device: torch.device, sampler: str, *sizes: int) -> tb.BayesianModule:
+    """Random weights on a device, in tensors of these sizes."""
+    return tb.to_bayesian(Weights(*sizes), tau=_TAU, rho=_RHO, sampler=sampler).to(device)
 
 
 def check_draw(device: torch.device, sampler: str) -> None:
     """Law and gradient of a small draw, or SystemExit."""
-    model = weights_model(1000, device, sampler)
+    model = weights_model(device, sampler, 1000)
     problem = _law_problem(model) or _gradient_problem(model)
     if problem:
         raise SystemExit(f"the draw by sampler={sampler!r} on {device} is wrong ({problem}); nothing was timed")
@@ -43,8 +43,8 @@ def check_draw(device: torch.device, sampler: str) -> None:
 @torch.no_grad()
 def _law_problem(model: tb.BayesianModule) -> str | None:
     """Mean, variance and neighbour's correlation of standardised draws, each with its standard error."""
-    draws = model.sample_weights(400, generator=7)["weight"].double()
-    mean = model.module.weight.double()
+    draws = model.sample_weights(400, generator=7)["weights.0"].double()
+    mean = model.module.weights[0].double()
     noise = (draws - mean) / (_TAU * mean.abs())
     products = noise[:, 1:] * noise[:, :-1]
     scores = {  # neighbours share noise, so their sums do not vary as those of independent numbers
@@ -58,9 +58,9 @@ def _law_problem(model: tb.BayesianModule) -> str | None:
 
 def _gradient_problem(model: tb.BayesianModule) -> str | None:
     """∂L/∂m and ∂L/∂δ against their closed forms, ∂L/∂γ against the draw's slope in the mixing coefficient."""
-    mean = model.module.weight
+    mean = model.module.weights[0]
     (delta,), (gamma,) = model.family.scale_parameters(), model.family.correlation_parameters()
-    draw = model.sample_weights(generator=11)["weight"]
+    draw = model.sample_weights(generator=11)["weights.0"]
     upstream = torch.randn_like(draw)
     got = torch.autograd.grad(draw, (mean, delta, gamma), upstream)
     noise = (draw - mean) / mean.abs()
@@ -82,12 +82,12 @@ def _slope_in_gamma(model: tb.BayesianModule, gamma: Tensor, upstream: Tensor) -
 
     A draw is m + |m| τ (x_k + t x_{k−1}) / √(1 + t²): two values of t give both parts, and with them the slope.
     """
-    mean, here = model.module.weight, gamma.clone()
+    mean, here = model.module.weights[0], gamma.clone()
     parts = []
     for shift in (-1.0, 1.0):
         gamma.copy_(here + shift)
         t = coefficient_of(gamma).double()
-        parts.append((t, (model.sample_weights(generator=11)["weight"] - mean).double() * torch.sqrt(1 + t * t)))
+        parts.append((t, (model.sample_weights(generator=11)["weights.0"] - mean).double() * torch.sqrt(1 + t * t)))
     gamma.copy_(here)
     (t1, first), (t2, second) = parts
     previous = (second - first) / (t2 - t1)

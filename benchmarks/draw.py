@@ -15,7 +15,7 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks import command
 from benchmarks.checks import check_draw, weights_model
@@ -28,6 +28,8 @@ QUICK_SIZES = (10**3, 10**4)
 SECONDS_A_SIZE = 3.0
 COPY = "copy"
 OURS, OURS_BOTH, OURS_KL = "ours, forward", "ours, forward + backward", "ours with KL, forward + backward"
+PIECES = 16
+OURS_PIECES = f"ours in {PIECES} tensors, forward + backward"  # whose slopes are first put together
 EAGER, EAGER_BOTH = "mean field eager, forward", "mean field eager, forward + backward"
 COMPILED, COMPILED_BOTH = "mean field compiled, forward", "mean field compiled, forward + backward"
 COPIES = {"forward": 1.0, "forward + backward": 2.5}  # the floor, in copies of K numbers
@@ -69,22 +71,31 @@ def _runs(size: int, device: torch.device, compiling: bool) -> tuple[dict[str, C
 
 
 def _runs_of_ours(size: int, device: torch.device, upstream: Tensor) -> dict[str, Callable[[], object]]:
-    model = weights_model(size, device, _sampler(device))
-    leaves = [value for value in model.parameters() if value.requires_grad]
+    model = weights_model(device, _sampler(device), size)
+    pieces = weights_model(device, _sampler(device), *(len(piece) for piece in upstream.tensor_split(PIECES)))
     one = upstream.new_ones(())
 
     def forward() -> None:
         with torch.no_grad():
             model.sample_weights()
 
-    def both() -> None:
-        torch.autograd.grad(model.sample_weights()["weight"], leaves, upstream)
+    def both(model: nn.Module, slopes: Sequence[Tensor]) -> None:
+        torch.autograd.grad(list(model.sample_weights().values()), _leaves(model), slopes)
 
     def both_with_divergence() -> None:
         weights, divergence = model.sample_weights_and_kl()
-        torch.autograd.grad([weights["weight"], divergence], leaves, [upstream, one])
+        torch.autograd.grad([*weights.values(), divergence], _leaves(model), [upstream, one])
 
-    return {OURS: forward, OURS_BOTH: both, OURS_KL: both_with_divergence}
+    return {
+        OURS: forward,
+        OURS_BOTH: partial(both, model, [upstream]),
+        OURS_PIECES: partial(both, pieces, upstream.tensor_split(PIECES)),
+        OURS_KL: both_with_divergence,
+    }
+
+
+def _leaves(model: nn.Module) -> list[Tensor]:
+    return [value for value in model.parameters() if value.requires_grad]
 
 
 def _runs_of_mean_field(
@@ -112,13 +123,29 @@ def _sampler(device: torch.device) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> str:
-    header = ["K", "copy µs", "ours forward", "ours both", "× floor", "with KL", "mean field eager", "compiled"]
+    header = [
+        "K",
+        "copy µs",
+        "ours forward",
+        "ours both",
+        "× floor",
+        f"in {PIECES}",
+        "with KL",
+        "mean field eager",
+        "compiled",
+    ]
     lines = []
     for row in rows:
         micro = {one["name"]: 1e6 * one["seconds"][1] for one in row["timings"]}
         floor = COPIES["forward + backward"] * micro[COPY]
         names = (COPY, OURS, OURS_BOTH)
-        rest = [micro[OURS_BOTH] / floor, micro[OURS_KL], micro[EAGER_BOTH], micro.get(COMPILED_BOTH)]
+        rest = [
+            micro[OURS_BOTH] / floor,
+            micro[OURS_PIECES],
+            micro[OURS_KL],
+            micro[EAGER_BOTH],
+            micro.get(COMPILED_BOTH),
+        ]
         lines.append([row["size"], *(micro[name] for name in names), *rest])
     return format_table(header, lines) + '\n\nMicroseconds; "both", mean field: forward + backward.'
 

@@ -2,9 +2,10 @@
 
     python -m benchmarks.prediction [--device cpu|cuda] [--draws N] [--images N] [--quick]
 
-Three ways of ours: `tribayes.predict`, which also keeps every probability; a loop of draws and passes; and stacks of
-draws through one pass by vmap. Each pass sees a batch of images large enough to be more than its launches, so nothing
-is captured. 200 draws are the default; on a CPU, where time goes with their number, 10.
+Ways of ours: `tribayes.predict`, which also keeps every probability and brings it to the host; a loop of draws and
+passes; and stacks of draws through one pass by vmap. On a GPU, predicting and the plain network also come compiled, and
+so in bfloat16; compiling itself is not in the time. Each pass sees a batch of images large enough to be more than its
+launches, so nothing is captured. 200 draws are the default; on a CPU, where time goes with their number, 10.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ DRAWS = {"cuda": 200, "cpu": 10}
 BATCH = {"cuda": 10_000, "cpu": 1_000}  # images a pass
 STACK = {"cuda": (8, 5_000), "cpu": (2, 500)}  # draws and images a stacked pass: what its hidden layers need memory for
 PREDICT, LOOP, STACKED = "ours, tribayes.predict", "ours, loop", "ours, stacked"
+COMPILED, HALF = "compiled", "compiled, bfloat16"
 SECONDS = 20.0
 
 
@@ -58,6 +60,7 @@ def _measured(arguments: argparse.Namespace, task: Task) -> dict[str, Any]:
             continue
         one.model.eval()
         runs |= _ways(one, images, draws) if name == OURS else {name: partial(_loop, one.outputs, images, draws)}
+        runs |= _compiled_plain(one, images, draws) if name == DETERMINISTIC and device.type == "cuda" else {}
         notes |= {name: one.note} if one.note else {}
     field = [plain_candidate(name, run) for name, run in runs.items()]
     timings = race(field, device, SECONDS / (100 if arguments.quick else 1), base=DETERMINISTIC)
@@ -78,15 +81,33 @@ def _field(task: Task, arguments: argparse.Namespace) -> Iterator[tuple[str, Lea
 
 
 def _ways(ours: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], object]]:
-    """Our three, after the stacked one has been compared with the loop."""
+    """Ours, after the stacked and the compiled have been compared with the loop."""
     model = ours.model
     _check_stack(model, images[:16])
     batch = BATCH[images.device.type]
-    return {
-        PREDICT: partial(tb.predict, model, images, draws, progress=False, batch_size=batch),
+    predict = partial(tb.predict, inputs=images, samples=draws, progress=False, batch_size=batch)
+    ways: dict[str, Callable[[], object]] = {PREDICT: partial(predict, model)}
+    if images.is_cuda:
+        compiled = torch.compile(model, dynamic=False)
+        _check_compiled(compiled, model, images[:16])
+        ways[f"{PREDICT}, {COMPILED}"] = partial(predict, compiled)
+        ways[f"{PREDICT}, {HALF}"] = partial(predict, compiled, precision=torch.bfloat16)
+    return ways | {
         LOOP: partial(_loop_of_ours, model, images, draws),
         STACKED: partial(_stacked, model, images, draws),
     }
+
+
+def _compiled_plain(plain: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], object]]:
+    """The plain network compiled, too: compiling is not ours alone."""
+    outputs = torch.compile(plain.model, dynamic=False)
+
+    def half() -> list[Tensor]:
+        with torch.autocast(images.device.type, torch.bfloat16):
+            return _loop(outputs, images, draws)
+
+    ways = {COMPILED: partial(_loop, outputs, images, draws), HALF: half}
+    return {f"{DETERMINISTIC}, {words}": run for words, run in ways.items()}
 
 
 def _loop(outputs: Callable[[Tensor], Tensor], images: Tensor, draws: int) -> list[Tensor]:
@@ -121,6 +142,13 @@ def _check_stack(model: tb.BayesianModule, images: Tensor) -> None:
         alone = model.apply_weights({name: value[number] for name, value in stack.items()}, images)
         if not torch.allclose(ours, alone, rtol=1e-2, atol=1e-2):  # TF32 keeps ten bits
             raise SystemExit("a stack of draws gives other outputs than its draws one by one; nothing was timed")
+
+
+def _check_compiled(compiled: torch.nn.Module, model: tb.BayesianModule, images: Tensor) -> None:
+    ways = [(model, None), (compiled, None), (compiled, torch.bfloat16)]
+    plain, *others = (tb.predict(way, images, 3, progress=False, precision=half).samples for way, half in ways)
+    if any((other - plain).abs().max() > 1e-2 for other in others):  # of probabilities; bfloat16 keeps eight bits
+        raise SystemExit("a compiled network gives other probabilities than the network; nothing was timed")
 
 
 def _work(task: Task, device: torch.device) -> dict[str, float]:

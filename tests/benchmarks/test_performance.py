@@ -121,8 +121,8 @@ def test_the_draw_passes_its_check(sampler: str) -> None:
 
 
 def test_a_draw_of_another_law_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(size: int, device: torch.device, sampler: str) -> tb.BayesianModule:
-        return tb.to_bayesian(checks.Weights(size), tau=0.29, rho=-0.3, sampler=sampler).to(device)
+    def other(device: torch.device, sampler: str, *sizes: int) -> tb.BayesianModule:
+        return tb.to_bayesian(checks.Weights(*sizes), tau=0.29, rho=-0.3, sampler=sampler).to(device)
 
     monkeypatch.setattr(checks, "weights_model", other)
     with pytest.raises(SystemExit, match=r"is wrong \(variance.*nothing was timed"):

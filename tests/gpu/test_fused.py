@@ -39,7 +39,9 @@ def normals_of(means: list[Tensor], seeds: Tensor) -> list[list[Tensor]]:
     return rows
 
 
-def inputs(strided: bool) -> tuple[list[Tensor], Tensor, Tensor, tuple[list[Tensor], list[Tensor]]]:
+def inputs(
+    strided: bool, uniform: bool = False
+) -> tuple[list[Tensor], Tensor, Tensor, tuple[list[Tensor], list[Tensor]]]:
     torch.manual_seed(0)
     means = [torch.randn(50, 3), torch.randn(4, 6, 3, 3), torch.randn(5), torch.randn(2 * BLOCK + 3), torch.randn(1)]
     means = [mean.cuda() for mean in means]
@@ -49,13 +51,16 @@ def inputs(strided: bool) -> tuple[list[Tensor], Tensor, Tensor, tuple[list[Tens
     gamma = torch.tensor([-2.0, 0.5, 9.0, 0.0, -10.0], device="cuda")
     locs = [torch.tensor(0.0), torch.randn(216), torch.tensor(0.3), torch.tensor(0.0), torch.tensor(1.0)]
     scales = [torch.tensor(1.0), torch.tensor(0.5), torch.rand(5) + 0.5, torch.tensor(2.0), torch.tensor(1.0)]
+    if uniform:
+        locs, scales = ([value.mean() for value in values] for values in (locs, scales))
     return means, delta, gamma, ([loc.cuda() for loc in locs], [scale.cuda() for scale in scales])
 
 
 @pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize("uniform", [False, True])
 @pytest.mark.parametrize("count", [1, 3])
-def test_values_and_gradients_are_the_reference_s_for_the_same_noise(strided: bool, count: int) -> None:
-    means, delta, gamma, (locs, scales) = inputs(strided)
+def test_values_and_gradients_are_the_reference_s_for_the_same_noise(strided: bool, uniform: bool, count: int) -> None:
+    means, delta, gamma, (locs, scales) = inputs(strided, uniform)
     seeds = torch.arange(count, device="cuda") + 2**40
     normals = normals_of(means, seeds)
     leaves = [leaf.requires_grad_() for leaf in (*means, delta, gamma)]

@@ -25,6 +25,7 @@ from tribayes.prediction.quantiles import check_level
 from tribayes.prediction.regression import RegressionPredictive
 from tribayes.prediction.source import Kept, Reduced
 from tribayes.prediction.state import undisturbed
+from tribayes.prediction.tensor_cores import for_tensor_cores
 from tribayes.prediction.together import MEASURE, AtOnce, check_at_once
 
 Samples = int | str | range | AutoSamples
@@ -132,7 +133,7 @@ def predict(
     parts: list[Kept | Reduced] = []
     device = next(model.parameters()).device
     bar = progress_bar("predicting", total and total * len(indices), progress)
-    with undisturbed(model), _computing_in(precision, device), bar as advance:
+    with undisturbed(model), _computing_in(precision, device), for_tensor_cores(model), bar as advance:
         batches = batches_of(inputs, batch_size or usual_batch_size(inputs, device), device)
         for chunk in job.chunks(batches, chunk_size, auto.cap if auto else len(indices)):
             if at_once == MEASURE and not parts and method == "samples":
@@ -143,7 +144,7 @@ def predict(
                 sampled = torch.cat([sampled, job.run(chunk, more, advance)])
                 indices = range(more.stop)
             _check_outputs(sampled, indices, seen=sum(len(part.mean) for part in parts))
-            parts.append(Kept(sampled.cpu()) if keep_samples else Reduced.of(sampled, levels))
+            parts.append(Kept(sampled) if keep_samples else Reduced.of(sampled, levels))
     return _assemble(parts, likelihood, seed, range(0) if method == "moments" else indices)
 
 

@@ -33,12 +33,12 @@ class Source(ABC):
 
 
 class Kept(Source):
-    """All samples held: everything can be asked, at any level, later."""
+    """All samples held: everything can be asked, at any level, later. They are summed up on the device they are on."""
 
     def __init__(self, samples: Tensor) -> None:
-        self._samples = samples
         self.count = len(samples)
-        self.mean, self.std, self.mean_entropy = moments(samples)
+        self.mean, self.std, self.mean_entropy = (value.cpu() for value in moments(samples))
+        self._samples = samples.cpu()
 
     @classmethod
     def join(cls, parts: Sequence[Kept]) -> Kept:

@@ -128,6 +128,7 @@ def forward_kernel(
     prior_ptr,
     sums_ptr,
     KL: tl.constexpr,
+    UNIFORM: tl.constexpr,
     STRIDED: tl.constexpr,
     ALIGNED: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -145,19 +146,25 @@ def forward_kernel(
     tl.store(target + place, w.to(out_ptr.dtype.element_ty), mask=inside)
     if KL:  # noqa: SIM102 - this one is decided when the kernel is compiled
         if sample == 0:
-            loc, scale = _prior(prior_ptr, tensor, start, inside, BLOCK)
-            ratio, distance = m / scale, (m - loc) / scale
+            loc, scale = _prior(prior_ptr, tensor, start, inside, BLOCK, UNIFORM)
+            inverse = 1.0 / scale
+            ratio, distance = m * inverse, (m - loc) * inverse
             fixed = distance * distance + 2.0 * (tl.log(scale) - tl.log(tl.abs(m)))
             tl.store(sums_ptr + 2 * row, tl.sum(tl.where(inside, fixed, 0.0)))
             tl.store(sums_ptr + 2 * row + 1, tl.sum(tl.where(inside, ratio * ratio, 0.0)))
 
 
 @triton.jit
-def _prior(prior_ptr, tensor, start, inside, BLOCK: tl.constexpr):
-    """loc and scale of a block's entries: by address, with a stride of 0 where one number serves all."""
+def _prior(prior_ptr, tensor, start, inside, BLOCK: tl.constexpr, UNIFORM: tl.constexpr):
+    """loc and scale of a block's entries: by address, with a stride of 0 where one number serves all of a tensor.
+
+    Uniform: one number serves in every tensor, and is all that is read.
+    """
     line = prior_ptr + tensor * 4
     loc_at = tl.load(line).to(tl.pointer_type(tl.float32))
     scale_at = tl.load(line + 1).to(tl.pointer_type(tl.float32))
+    if UNIFORM:
+        return tl.load(loc_at), tl.load(scale_at)
     entry = start + tl.arange(0, BLOCK)
     loc = tl.load(loc_at + entry * tl.load(line + 2), mask=inside, other=0.0)
     return loc, tl.load(scale_at + entry * tl.load(line + 3), mask=inside, other=1.0)
@@ -213,6 +220,7 @@ def backward_kernel(
     sums_ptr,
     samples,
     KL: tl.constexpr,
+    UNIFORM: tl.constexpr,
     STRIDED: tl.constexpr,
     ALIGNED: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -237,8 +245,9 @@ def backward_kernel(
         by_current += weighted * own
         by_previous += weighted * neighbour
     if KL:
-        loc, scale = _prior(prior_ptr, tensor, start, inside, BLOCK)
-        by_mean += tl.load(grad_kl_ptr) * (((tau * tau + 1.0) * m - loc) / (scale * scale) - 1.0 / m)
+        loc, scale = _prior(prior_ptr, tensor, start, inside, BLOCK, UNIFORM)
+        precision = 1.0 / (scale * scale)
+        by_mean += tl.load(grad_kl_ptr) * (((tau * tau + 1.0) * m - loc) * precision - 1.0 / m)
     tl.store(out_ptr + offset + place, by_mean, mask=inside)
     tl.store(sums_ptr + 2 * row, tl.sum(by_current))
     tl.store(sums_ptr + 2 * row + 1, tl.sum(by_previous))

@@ -45,6 +45,7 @@ def draw(
         prior,
         sums,
         KL=with_kl,
+        UNIFORM=_uniform(locs, scales),
         STRIDED=layout.strided,
         ALIGNED=layout.aligned,
         BLOCK=BLOCK,
@@ -91,6 +92,7 @@ def backward(
         sums,
         len(seeds),
         KL=with_kl,
+        UNIFORM=_uniform(locs, scales),
         STRIDED=layout.strided,
         ALIGNED=layout.aligned,
         BLOCK=BLOCK,
@@ -113,6 +115,11 @@ def backward(
         num_warps=_REDUCING,
     )
     return by_mean, by_delta, by_gamma
+
+
+def _uniform(locs: Sequence[Tensor], scales: Sequence[Tensor]) -> bool:
+    """Whether every tensor's prior is one loc and one scale."""
+    return all(value.numel() == 1 for value in (*locs, *scales))
 
 
 def guard_(means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: Rule) -> None:

@@ -136,7 +136,7 @@ def draw(
 
 def unflatten(rows: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """(…, total) cut into tensors, each with the shape and the memory order of its model."""
-    pieces = rows.split([tensor.numel() for tensor in like], -1)
+    pieces = rows.split([tensor.numel() for tensor in like], -1) if len(like) > 1 else [rows]  # slopes of one lie well
     return [_shaped(piece, tensor) for piece, tensor in zip(pieces, like, strict=True)]
 
 

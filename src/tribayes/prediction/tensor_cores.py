@@ -1,0 +1,103 @@
+"""A compiled network's convolutions in the form a GPU's tensor cores like: the same sums, other shapes.
+
+cuDNN is slow where channels are few or their number odd, as in LeNet (1 → 20 → 50). A convolution over few numbers
+becomes a product of matrices: its windows, cut out by the compiled code, times its filters. Odd channels are filled up
+with zeros. Networks with 32, 64, … channels are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+_WINDOW = 64  # numbers a window has at most to be cut out
+_ODD = 8  # channels that are no multiple of this are filled up,
+_EVEN = 32  # to a multiple of this
+
+Sizes = int | Sequence[int]
+
+
+class _ForTensorCores(TorchFunctionMode):
+    """While torch.compile traces: convolutions on a GPU in the form that is faster there."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        del types
+        if func is torch.conv2d and torch.compiler.is_compiling():
+            return _convolution(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+_MODE = _ForTensorCores()  # one for all: torch.compile asks whether it is the one that was there when it traced
+
+
+def for_tensor_cores(model: nn.Module) -> AbstractContextManager[object]:
+    """The mode where something of the model is compiled; else nothing."""
+    return _MODE if any(_compiled(module) for module in model.modules()) else nullcontext()
+
+
+def _compiled(module: nn.Module) -> bool:
+    return isinstance(module, torch._dynamo.OptimizedModule) or module._compiled_call_impl is not None
+
+
+def _convolution(
+    input: Tensor,  # noqa: A002 - torch's name, which a caller may use
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """`torch.conv2d`, whose arguments these are."""
+    if not _on_a_gpu(input) or input.ndim != 4 or groups != 1 or isinstance(padding, str):
+        return torch.conv2d(input, weight, bias, stride, padding, dilation, groups)
+    if weight[0].numel() <= _WINDOW:
+        return by_windows(input, weight, bias, stride, padding, dilation)
+    if weight.shape[0] % _ODD or weight.shape[1] % _ODD:
+        return by_filling_up(input, weight, bias, stride, padding, dilation)
+    return torch.conv2d(input, weight, bias, stride, padding, dilation)
+
+
+def _on_a_gpu(images: Tensor) -> bool:
+    return images.is_cuda
+
+
+def by_windows(
+    images: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> Tensor:
+    """A convolution as one product of matrices: a row for every window, a column for every filter."""
+    (down, right), (top, left) = _pair(stride), _pair(padding)
+    windows = F.pad(images, (left, left, top, top))
+    for axis, step, apart in ((2, down, _pair(dilation)[0]), (3, right, _pair(dilation)[1])):
+        windows = windows.unfold(axis, apart * (weight.shape[axis] - 1) + 1, step)[..., ::apart]
+    count, _, height, width = windows.shape[:4]
+    rows = windows.permute(0, 2, 3, 1, 4, 5).reshape(count * height * width, -1)
+    filters = weight.flatten(1)
+    missing = -rows.shape[1] % _ODD
+    sums = F.linear(F.pad(rows, (0, missing)), F.pad(filters, (0, missing)), bias)
+    return sums.view(count, height, width, -1).permute(0, 3, 1, 2)
+
+
+def by_filling_up(
+    images: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> Tensor:
+    """A convolution with channels of zeros more, on both sides."""
+    filters, channels = weight.shape[:2]
+    more_filters, more_channels = -filters % _EVEN, -channels % _EVEN
+    wider = F.pad(images, (0, 0, 0, 0, 0, more_channels))
+    larger = F.pad(weight, (0, 0, 0, 0, 0, more_channels, 0, more_filters))
+    sums = torch.conv2d(wider, larger, None, stride, padding, dilation)[:, :filters]
+    return sums if bias is None else sums + bias[:, None, None]
+
+
+def _pair(sizes: Sizes) -> tuple[int, int]:
+    down, right = (sizes, sizes) if isinstance(sizes, int) else (sizes[0], sizes[-1])
+    return down, right

@@ -1,0 +1,77 @@
+"""Convolutions in another form: the same numbers, only where something is compiled for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+
+import tribayes as tb
+from tests.prediction.models import predict
+from tribayes.prediction import tensor_cores
+from tribayes.prediction.tensor_cores import Sizes, by_filling_up, by_windows, for_tensor_cores
+
+SIZES = list(product((1, 2, (2, 1)), (0, 1, (2, 0)), (1, 2, (1, 2))))  # stride, padding, dilation
+
+
+@pytest.mark.parametrize("form", [by_windows, by_filling_up])
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize(("stride", "padding", "dilation"), SIZES)
+def test_every_form_is_the_convolution(
+    form: Callable[..., torch.Tensor], with_bias: bool, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> None:
+    source = torch.Generator().manual_seed(0)
+    images = torch.randn(2, 3, 11, 12, dtype=torch.float64, generator=source)
+    weight = torch.randn(5, 3, 3, 2, dtype=torch.float64, generator=source)
+    bias = torch.randn(5, dtype=torch.float64, generator=source) if with_bias else None
+    expected = torch.conv2d(images, weight, bias, stride, padding, dilation)
+    torch.testing.assert_close(form(images, weight, bias, stride, padding, dilation), expected, rtol=0, atol=1e-12)
+
+
+def test_a_network_as_it_is_meets_no_mode() -> None:
+    assert isinstance(for_tensor_cores(nn.Sequential(nn.Linear(2, 2))), nullcontext)
+
+
+@pytest.mark.parametrize("way", ["whole", "part", "in place"])
+def test_compiled_networks_are_recognised(way: str) -> None:
+    network = nn.Sequential(nn.Linear(2, 2))
+    if way == "in place":
+        network.compile()
+    else:
+        network = torch.compile(network) if way == "whole" else nn.Sequential(torch.compile(network))
+    assert for_tensor_cores(network) is tensor_cores._MODE
+
+
+def small_network() -> nn.Module:
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 5, 3), nn.ReLU(), nn.Conv2d(5, 20, 4), nn.ReLU(), nn.Conv2d(20, 3, 3), nn.Flatten()]
+    return tb.to_bayesian(nn.Sequential(*layers, nn.Linear(12, 4))).double().eval()
+
+
+def test_a_compiled_network_takes_the_forms_says_the_same_and_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch._dynamo.reset()
+    monkeypatch.setattr(tensor_cores, "_on_a_gpu", lambda _: True)
+    model, images = small_network(), torch.rand(6, 1, 9, 9, dtype=torch.float64)
+    expected = predict(model, images, 4).samples
+    traced: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        traced.append(graph.code)
+        return graph.forward
+
+    compiled = torch.compile(model, backend=backend, dynamic=False)
+    torch.testing.assert_close(predict(compiled, images, 4).samples, expected, rtol=0, atol=1e-12)
+    predict(compiled, images, 4, seed=1)
+    assert len(traced) == 2  # at the means, and under a draw
+    assert [traced[-1].count(word) for word in (".unfold(", "torch.conv2d(")] == [2, 2]  # one layer cut, two filled up
+
+
+def test_on_a_cpu_a_compiled_network_keeps_its_convolutions() -> None:
+    torch._dynamo.reset()
+    model, images = small_network(), torch.rand(6, 1, 9, 9, dtype=torch.float64)
+    compiled = torch.compile(model, backend="eager", dynamic=False)
+    assert torch.equal(predict(compiled, images, 4).samples, predict(model, images, 4).samples)

@@ -8,8 +8,6 @@ import torch
 import tribayes as tb
 from tribayes.experiments.models import LeNet
 
-pytestmark = pytest.mark.gpu
-
 
 @pytest.mark.parametrize("precision", [None, torch.bfloat16])
 def test_a_compiled_network_says_what_the_network_says(precision: torch.dtype | None) -> None:

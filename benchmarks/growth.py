@@ -31,7 +31,7 @@ SIZES = (10**4, 10**5, 10**6, 10**7, 10**8)
 SAMPLES = (1, 2, 4, 8, 16)
 QUICK_SIZES, QUICK_SAMPLES = (10**3, 10**4), (1, 2)
 LAYERS = 4
-SECONDS = 5.0  # a race
+SECONDS = 3.0  # a race
 
 
 def main(words: Sequence[str] | None = None) -> None:

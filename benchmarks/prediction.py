@@ -34,6 +34,7 @@ BATCH = {"cuda": 10_000, "cpu": 1_000}  # images a pass
 STACK = {"cuda": (8, 5_000), "cpu": (2, 500)}  # draws and images a stacked pass: what its hidden layers need memory for
 PREDICT, LOOP, STACKED = "ours, tribayes.predict", "ours, loop", "ours, stacked"
 COMPILED, HALF = "compiled", "compiled, bfloat16"
+REDUCED = f"{HALF}, keep_samples=False"  # means, entropies and intervals alone come to the host
 SECONDS = 20.0
 
 
@@ -92,6 +93,7 @@ def _ways(ours: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], o
         _check_compiled(compiled, model, images[:16])
         ways[f"{PREDICT}, {COMPILED}"] = partial(predict, compiled)
         ways[f"{PREDICT}, {HALF}"] = partial(predict, compiled, precision=torch.bfloat16)
+        ways[f"{PREDICT}, {REDUCED}"] = partial(predict, compiled, precision=torch.bfloat16, keep_samples=False)
     return ways | {
         LOOP: partial(_loop_of_ours, model, images, draws),
         STACKED: partial(_stacked, model, images, draws),

@@ -116,7 +116,7 @@ TARGETS = (
     Target("training", "h200", "the same, three seeds side by side", 50, "s", run_seconds(training.RUNS[2][0])),
     *(
         Target("prediction", "h200", ", ".join(["200 draws × 10,000 images", *how]), 0.25, "s", predict_seconds(*how))
-        for how in ((), (prediction.COMPILED,), (prediction.HALF,))
+        for how in ((), (prediction.COMPILED,), (prediction.HALF,), (prediction.REDUCED,))
     ),
     Target("prediction", "cpu", "draws × 10,000 images", 1.05, _X, predict_ratio),
     Target("memory", "h200", "parameters + optimizer state", 1.01, _X, kept_ratio),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tribayes.nn.module import BayesianModule
 
 SAMPLERS = ("torch", "fused")
+_WEYL = 0x9E3779B97F4A7C15  # odd: seeds n apart meet again after 2⁶² draws
 
 
 def check_sampler(sampler: str, family: Family) -> None:
@@ -60,8 +61,11 @@ def fused_guard_(module: BayesianModule, rule: str, generator: Randomness) -> No
 
 
 def _seeds(n: int, device: torch.device, generator: Randomness) -> Tensor:
-    source = generator_of(generator, device)
-    return torch.randint(2**62, (n,), device=device, generator=source)
+    """A seed for each of n draws: of a generator, or following from an integer without one and without a wait."""
+    if isinstance(generator, int) and not isinstance(generator, bool):
+        numbers = [(generator + draw * _WEYL) % 2**62 for draw in range(n)]
+        return torch.tensor(numbers).to(device, non_blocking=True)
+    return torch.randint(2**62, (n,), device=device, generator=generator_of(generator, device))
 
 
 def _draw_dtype(device: torch.device) -> torch.dtype:

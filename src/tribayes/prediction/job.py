@@ -15,6 +15,7 @@ from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.holding import ModelDraw, holding, sample_model
 from tribayes.prediction.inputs import Batch, chunks_of
+from tribayes.prediction.tensor_cores import for_tensor_cores
 from tribayes.prediction.together import fastest, respond_together, stacked
 
 _CHUNK_BYTES = 2**28  # of sampled outputs, held at once on the device
@@ -70,7 +71,8 @@ class Job:
 
     def outputs(self, batch: Batch) -> Tensor:
         """What the model returns: a tensor with a row an example, or an error."""
-        outputs = self.model(*batch)
+        with for_tensor_cores(self.model):  # not around the draws: it would look at each of their operations
+            outputs = self.model(*batch)
         if not isinstance(outputs, Tensor):
             raise wrong_type("model", type(outputs).__name__, "return a tensor", "wrap it to return the logits alone")
         if outputs.shape[:1] != batch[0].shape[:1]:

@@ -25,7 +25,6 @@ from tribayes.prediction.quantiles import check_level
 from tribayes.prediction.regression import RegressionPredictive
 from tribayes.prediction.source import Kept, Reduced
 from tribayes.prediction.state import undisturbed
-from tribayes.prediction.tensor_cores import for_tensor_cores
 from tribayes.prediction.together import MEASURE, AtOnce, check_at_once
 
 Samples = int | str | range | AutoSamples
@@ -133,7 +132,7 @@ def predict(
     parts: list[Kept | Reduced] = []
     device = next(model.parameters()).device
     bar = progress_bar("predicting", total and total * len(indices), progress)
-    with undisturbed(model), _computing_in(precision, device), for_tensor_cores(model), bar as advance:
+    with undisturbed(model), _computing_in(precision, device), bar as advance:
         batches = batches_of(inputs, batch_size or usual_batch_size(inputs, device), device)
         for chunk in job.chunks(batches, chunk_size, auto.cap if auto else len(indices)):
             if at_once == MEASURE and not parts and method == "samples":

@@ -164,10 +164,12 @@ def _prior(prior_ptr, tensor, start, inside, BLOCK: tl.constexpr, UNIFORM: tl.co
     loc_at = tl.load(line).to(tl.pointer_type(tl.float32))
     scale_at = tl.load(line + 1).to(tl.pointer_type(tl.float32))
     if UNIFORM:
-        return tl.load(loc_at), tl.load(scale_at)
-    entry = start + tl.arange(0, BLOCK)
-    loc = tl.load(loc_at + entry * tl.load(line + 2), mask=inside, other=0.0)
-    return loc, tl.load(scale_at + entry * tl.load(line + 3), mask=inside, other=1.0)
+        loc, scale = tl.load(loc_at), tl.load(scale_at)
+    else:
+        entry = start + tl.arange(0, BLOCK)
+        loc = tl.load(loc_at + entry * tl.load(line + 2), mask=inside, other=0.0)
+        scale = tl.load(scale_at + entry * tl.load(line + 3), mask=inside, other=1.0)
+    return loc, scale
 
 
 @triton.jit

@@ -3,9 +3,10 @@
     python -m benchmarks.prediction [--device cpu|cuda] [--draws N] [--images N] [--quick]
 
 Ways of ours: `tribayes.predict`, which also keeps every probability and brings it to the host; a loop of draws and
-passes; and stacks of draws through one pass by vmap. On a GPU, predicting and the plain network also come compiled, and
-so in bfloat16; compiling itself is not in the time. Each pass sees a batch of images large enough to be more than its
-launches, so nothing is captured. 200 draws are the default; on a CPU, where time goes with their number, 10.
+passes; and stacks of draws through one pass by vmap. On a GPU, predicting also comes captured, compiled and in
+bfloat16, and the plain network compiled; compiling itself is not in the time. Each pass sees a batch of images large
+enough to be more than its launches, so nothing else is captured. 200 draws are the default; on a CPU, where time goes
+with their number, 10.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ DRAWS = {"cuda": 200, "cpu": 10}
 BATCH = {"cuda": 10_000, "cpu": 1_000}  # images a pass
 STACK = {"cuda": (8, 5_000), "cpu": (2, 500)}  # draws and images a stacked pass: what its hidden layers need memory for
 PREDICT, LOOP, STACKED = "ours, tribayes.predict", "ours, loop", "ours, stacked"
-COMPILED, HALF = "compiled", "compiled, bfloat16"
-REDUCED = f"{HALF}, keep_samples=False"  # means, entropies and intervals alone come to the host
+COMPILED, HALF, CAPTURED = "compiled", "bfloat16", "captured"
+REDUCED = "keep_samples=False"  # means, entropies and intervals alone come to the host
 SECONDS = 20.0
 
 
@@ -91,13 +92,23 @@ def _ways(ours: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], o
     if images.is_cuda:
         compiled = torch.compile(model, dynamic=False)
         _check_compiled(compiled, model, images[:16])
-        ways[f"{PREDICT}, {COMPILED}"] = partial(predict, compiled)
-        ways[f"{PREDICT}, {HALF}"] = partial(predict, compiled, precision=torch.bfloat16)
-        ways[f"{PREDICT}, {REDUCED}"] = partial(predict, compiled, precision=torch.bfloat16, keep_samples=False)
+        fast = partial(predict, compiled, captured=True)
+        half = partial(fast, precision=torch.bfloat16)
+        ways |= {
+            _words(CAPTURED): partial(predict, model, captured=True),
+            _words(COMPILED): partial(predict, compiled),
+            _words(COMPILED, CAPTURED): fast,
+            _words(COMPILED, CAPTURED, HALF): half,
+            _words(COMPILED, CAPTURED, HALF, REDUCED): partial(half, keep_samples=False),
+        }
     return ways | {
         LOOP: partial(_loop_of_ours, model, images, draws),
         STACKED: partial(_stacked, model, images, draws),
     }
+
+
+def _words(*options: str) -> str:
+    return ", ".join([PREDICT, *options])
 
 
 def _compiled_plain(plain: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], object]]:
@@ -108,7 +119,7 @@ def _compiled_plain(plain: Learner, images: Tensor, draws: int) -> dict[str, Cal
         with torch.autocast(images.device.type, torch.bfloat16):
             return _loop(outputs, images, draws)
 
-    ways = {COMPILED: partial(_loop, outputs, images, draws), HALF: half}
+    ways = {COMPILED: partial(_loop, outputs, images, draws), f"{COMPILED}, {HALF}": half}
     return {f"{DETERMINISTIC}, {words}": run for words, run in ways.items()}
 
 

@@ -17,10 +17,11 @@ Stored = Mapping[str, Any]
 def draw_part(result: Stored) -> str:
     header = ["K", "copy", "ours, forward", "ours, both", "floor", "ours / floor", f"ours in {draw.PIECES} tensors"]
     header += ["ours with KL", "mean field eager", "mean field compiled", "ours / compiled"]
+    figures, machine = result["figures"], result["machine"]
     rows = []
-    for row in result["figures"]["sizes"]:
+    for row in figures["sizes"]:
         times = by_name(row["timings"])
-        ours, floor = times[draw.OURS_BOTH]["seconds"], floors.draw_floor(row)
+        ours, floor = times[draw.OURS_BOTH]["seconds"], floors.draw_floor(row["size"], figures, machine)
         compiled = times.get(draw.COMPILED_BOTH)
         rows.append(
             [
@@ -37,11 +38,11 @@ def draw_part(result: Stored) -> str:
                 number(ours[1] / compiled["seconds"][1]) if compiled else MISSING,
             ]
         )
-    largest = result["figures"]["sizes"][-1]
+    largest = figures["sizes"][-1]
     ours = by_name(largest["timings"])[draw.OURS_BOTH]["seconds"][1]
-    left = ours - floors.draw_floor(largest)
+    left = ours - floors.draw_floor(largest["size"], figures, machine)
     return (
-        f'Microseconds, `sampler="{result["figures"]["sampler"]}"`; "both" and mean field are forward + backward.\n\n'
+        f'Microseconds, `sampler="{figures["sampler"]}"`; "both" and mean field are forward + backward.\n\n'
         + table(header, rows)
         + f"\nLeft above the floor at K = {largest['size']:,}: {number(1e6 * left)} µs, "
         f"{number(100 * left / ours)} % of the time.\n"

@@ -21,3 +21,23 @@ def test_a_compiled_network_says_what_the_network_says(precision: torch.dtype | 
     # probabilities near 0.1 of untrained networks; TF32 has ten bits behind the point, bfloat16 seven
     torch.testing.assert_close(samples, expected, rtol=0, atol=1e-3 if precision is None else 8e-3)
     assert (samples - expected).abs().max() > 0  # other sums, so other roundings
+
+
+@pytest.mark.parametrize("precision", [None, torch.bfloat16])
+@pytest.mark.parametrize("where", [None, "conv*"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_captured_draws_and_passes_are_the_plain_ones(
+    precision: torch.dtype | None, where: str | None, compiled: bool
+) -> None:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    torch.backends.cudnn.deterministic = True
+    model = tb.to_bayesian(LeNet(100), sampler="fused").cuda()
+    images = torch.rand(70, 1, 28, 28, device="cuda")  # 70 = 32 + 32 + 6: the last batch has another shape
+    asked = torch.compile(model, dynamic=False) if compiled else model
+    options = {"progress": False, "precision": precision, "where": where, "batch_size": 32}
+    plain = tb.predict(asked, images, 5, **options).samples
+    for chunk_size in (None, 40):
+        captured = tb.predict(asked, images, 5, captured=True, chunk_size=chunk_size, **options).samples
+        torch.testing.assert_close(captured, plain, rtol=0, atol=1e-6)
+    assert (plain[0] - plain[1]).abs().max() > 1e-4  # draws differ

@@ -52,9 +52,13 @@ def small_network() -> nn.Module:
     return tb.to_bayesian(nn.Sequential(*layers, nn.Linear(12, 4))).double().eval()
 
 
-def test_a_compiled_network_takes_the_forms_says_the_same_and_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("half", "cut", "convolutions"), [(True, 1, 2), (False, 0, 3)])
+def test_a_compiled_network_takes_the_forms_says_the_same_and_is_traced_once(
+    monkeypatch: pytest.MonkeyPatch, half: bool, cut: int, convolutions: int
+) -> None:
     torch._dynamo.reset()
     monkeypatch.setattr(tensor_cores, "_on_a_gpu", lambda _: True)
+    monkeypatch.setattr(tensor_cores, "_in_half", lambda _: half)
     model, images = small_network(), torch.rand(6, 1, 9, 9, dtype=torch.float64)
     expected = predict(model, images, 4).samples
     traced: list[str] = []
@@ -67,7 +71,15 @@ def test_a_compiled_network_takes_the_forms_says_the_same_and_is_traced_once(mon
     torch.testing.assert_close(predict(compiled, images, 4).samples, expected, rtol=0, atol=1e-12)
     predict(compiled, images, 4, seed=1)
     assert len(traced) == 2  # at the means, and under a draw
-    assert [traced[-1].count(word) for word in (".unfold(", "torch.conv2d(")] == [2, 2]  # one layer cut, two filled up
+    assert traced[-1].count(".unfold(") == 2 * cut
+    assert traced[-1].count("torch.conv2d(") == convolutions
+    assert traced[-1].count("wider = ") == 2  # 5 → 20 and 20 → 3 channels, but not 1 → 5
+
+
+def test_half_precision_is_that_of_the_weights_or_of_autocast() -> None:
+    assert [tensor_cores._in_half(torch.zeros(1, dtype=dtype)) for dtype in (torch.float32, torch.bfloat16)] == [0, 1]
+    with torch.autocast("cpu", torch.bfloat16):
+        assert tensor_cores._in_half(torch.zeros(1))
 
 
 def test_on_a_cpu_a_compiled_network_keeps_its_convolutions() -> None:

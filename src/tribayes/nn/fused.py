@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tribayes.nn.module import BayesianModule
 
 SAMPLERS = ("torch", "fused")
-_WEYL = 0x9E3779B97F4A7C15  # odd: seeds n apart meet again after 2⁶² draws
+_SEEDS = 2**62
+_WEYL = 0x9E3779B97F4A7C15  # odd: the draws of one seed have seeds of their own, as many as there are
 
 
 def check_sampler(sampler: str, family: Family) -> None:
@@ -41,9 +42,19 @@ def fused_draw(
     module: BayesianModule, n: int, generator: Randomness, with_kl: bool
 ) -> tuple[dict[str, Tensor], Tensor]:
     """n draws of every random tensor, stacked, and KL(q ‖ p) where it is asked for (else 0)."""
+    _, mean = next(module.means())
+    return _drawn(module, _seeds(n, mean.device, generator), with_kl)
+
+
+def fused_draw_from(module: BayesianModule, seed: Tensor) -> dict[str, Tensor]:
+    """The draw of a seed that is on the device, in a tensor (1,): what a CUDA graph can replay for other seeds."""
+    drawn, _ = _drawn(module, seed, with_kl=False)
+    return {name: value.squeeze(0) for name, value in drawn.items()}
+
+
+def _drawn(module: BayesianModule, seeds: Tensor, with_kl: bool) -> tuple[dict[str, Tensor], Tensor]:
     names, means = zip(*module.means(), strict=True)
     delta, gamma = _checked(means, module.family)
-    seeds = _seeds(n, delta.device, generator)
     priors = list(cast(Iterable[TensorPrior], module.priors)) if with_kl else []
     prior = [prior.loc for prior in priors], [prior.scale for prior in priors]
     drawn, divergence = operation.draw(means, delta, gamma, seeds, _draw_dtype(delta.device), prior)
@@ -60,12 +71,16 @@ def fused_guard_(module: BayesianModule, rule: str, generator: Randomness) -> No
     operation.guard_(means, delta, gamma, seed, rule)
 
 
+def counter_seed(seed: int, draw: int = 0) -> int:
+    """What the kernels take for a draw of an integer seed."""
+    return (seed + draw * _WEYL) % _SEEDS
+
+
 def _seeds(n: int, device: torch.device, generator: Randomness) -> Tensor:
     """A seed for each of n draws: of a generator, or following from an integer without one and without a wait."""
     if isinstance(generator, int) and not isinstance(generator, bool):
-        numbers = [(generator + draw * _WEYL) % 2**62 for draw in range(n)]
-        return torch.tensor(numbers).to(device, non_blocking=True)
-    return torch.randint(2**62, (n,), device=device, generator=generator_of(generator, device))
+        return torch.tensor([counter_seed(generator, draw) for draw in range(n)]).to(device, non_blocking=True)
+    return torch.randint(_SEEDS, (n,), device=device, generator=generator_of(generator, device))
 
 
 def _draw_dtype(device: torch.device) -> torch.dtype:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal
 from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.fused import fused_draw_from
 from tribayes.nn.module import BayesianModule
 
 ModelDraw = list[dict[str, Tensor]]  # a draw for each Bayesian module, in the order of `model.modules()`
@@ -55,10 +56,22 @@ def sample_model(model: nn.Module, seed: int, sample: int, only: Sequence[set[st
 
     `only` restricts it to some names of each module; the rest stays at its means.
     """
-    draws = [
-        module.sample_weights(generator=seed_of(seed, sample, index))
-        for index, module in enumerate(bayesian_modules(model))
-    ]
+    modules = bayesian_modules(model)
+    seeds = seeds_of(model, seed, sample)
+    return _chosen([module.sample_weights(generator=own) for module, own in zip(modules, seeds, strict=True)], only)
+
+
+def seeds_of(model: nn.Module, seed: int, sample: int) -> list[int]:
+    """For each Bayesian module, the seed of its part of draw number `sample`."""
+    return [seed_of(seed, sample, index) for index in range(len(bayesian_modules(model)))]
+
+
+def sample_model_from(model: nn.Module, seeds: Sequence[Tensor], only: Sequence[set[str]] | None = None) -> ModelDraw:
+    """As `sample_model`, by the fused sampler, with each module's seed in a tensor (1,) on the device."""
+    return _chosen([fused_draw_from(*pair) for pair in zip(bayesian_modules(model), seeds, strict=True)], only)
+
+
+def _chosen(draws: ModelDraw, only: Sequence[set[str]] | None) -> ModelDraw:
     if only is None:
         return draws
     return [{name: draw[name] for name in draw if name in names} for draw, names in zip(draws, only, strict=True)]

@@ -13,8 +13,9 @@ from tribayes._errors import refusal, wrong_type
 from tribayes._progress import Advance
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import bayesian_modules
-from tribayes.nn.holding import ModelDraw, holding, sample_model
+from tribayes.nn.holding import ModelDraw, holding, sample_model, seeds_of
 from tribayes.prediction.inputs import Batch, chunks_of
+from tribayes.prediction.recording import Recording
 from tribayes.prediction.tensor_cores import for_tensor_cores
 from tribayes.prediction.together import fastest, respond_together, stacked
 
@@ -30,6 +31,7 @@ class Job:
     seed: int
     only: list[set[str]] | None
     at_once: int = 1  # networks in one pass
+    captured: bool = False  # draw and pass as a CUDA graph
 
     def chunks(self, batches: Iterator[Batch], size: int | None, count: int) -> Iterator[list[Batch]]:
         """Chunks of examples whose `count` sampled responses fit into memory; the mean network tells their width."""
@@ -43,11 +45,29 @@ class Job:
     def run(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Tensor:
         """(S, n, C): the responses of the sampled networks to one chunk."""
         rows = []
+        for answers in self._recorded(chunk, indices) if self.captured else self._plain(chunk, indices):
+            rows.append(answers)
+            advance(answers.shape[0] * answers.shape[1])
+        return torch.cat(rows)
+
+    def _plain(self, chunk: Sequence[Batch], indices: range) -> Iterator[Tensor]:
         for start in range(0, len(indices), self.at_once):
             draws = self._draws(indices[start : start + self.at_once])
-            rows.append(torch.cat([self._responses(draws, batch) for batch in chunk], 1))
-            advance(rows[-1].shape[0] * rows[-1].shape[1])
-        return torch.cat(rows)
+            yield torch.cat([self._responses(draws, batch) for batch in chunk], 1)
+
+    def _recorded(self, chunk: Sequence[Batch], indices: range) -> Iterator[Tensor]:
+        """As `_plain`; a batch of another shape than the first, often the last, is not replayed but run."""
+        recording = Recording(self.model, lambda draw, batch: self._responses([draw], batch), chunk[0], self.only)
+        for index in indices:
+            seeds, draws = seeds_of(self.model, self.seed, index), None
+            answers = []
+            for batch in chunk:
+                if recording.fits(batch):
+                    answers.append(recording.replay(seeds, batch))
+                else:
+                    draws = draws or self._draws(range(index, index + 1))
+                    answers.append(self._responses(draws, batch))
+            yield torch.cat(answers, 1)
 
     def measured(self, batch: Batch, count: int) -> Job:
         """The same job with the number of networks at once that is fastest for a batch like this."""

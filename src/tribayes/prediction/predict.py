@@ -22,6 +22,7 @@ from tribayes.prediction.inputs import batches_of, count_examples, usual_batch_s
 from tribayes.prediction.job import Job
 from tribayes.prediction.predictive import DEFAULT_LEVELS
 from tribayes.prediction.quantiles import check_level
+from tribayes.prediction.recording import check_captured
 from tribayes.prediction.regression import RegressionPredictive
 from tribayes.prediction.source import Kept, Reduced
 from tribayes.prediction.state import undisturbed
@@ -43,6 +44,7 @@ class _Options(TypedDict, total=False):
     chunk_size: int | None
     where: str | Sequence[str] | None
     at_once: AtOnce
+    captured: bool
     method: str
     precision: torch.dtype | None
 
@@ -78,6 +80,7 @@ def predict(
     where: str | Sequence[str] | None = None,
     method: str = "samples",
     at_once: AtOnce = 1,
+    captured: bool = False,
     precision: torch.dtype | None = None,
 ) -> ClassPredictive | RegressionPredictive:
     """The posterior predictive distribution, from sampled networks or from one pass of moments.
@@ -107,6 +110,8 @@ def predict(
             convolutions, ReLU, pooling, BatchNorm and sums.
         at_once: sampled networks in one pass, their weights stacked (`torch.func.vmap`); 1 runs one after the other.
             "measure" times both on the first batch and takes the faster. The answer is the same up to rounding.
+        captured: record a draw and its pass as a CUDA graph and replay it, for networks so small that a GPU waits for
+            Python between their layers. The model must be on a GPU and draw by the fused sampler. Same answer.
         precision: torch.bfloat16 or torch.float16 lets layers compute in it (`torch.autocast`), for speed on a GPU;
             what they say is brought to float32 before it becomes probabilities. What it costs in accuracy is in
             docs/estimators.md. Default: as the model is.
@@ -127,7 +132,9 @@ def predict(
     auto, indices = (None, range(POINTS)) if method == "moments" else _plan_of(samples)
     kind = MomentJob if method == "moments" else Job
     check_at_once(at_once)
-    job = kind(model, likelihood, seed, chosen_names(model, where), at_once if isinstance(at_once, int) else 1)
+    check_captured(captured, model, at_once, method)
+    together = at_once if isinstance(at_once, int) else 1
+    job = kind(model, likelihood, seed, chosen_names(model, where), together, captured)
     total = count_examples(inputs)
     parts: list[Kept | Reduced] = []
     device = next(model.parameters()).device

@@ -57,17 +57,22 @@ def _convolution(
     groups: int = 1,
 ) -> Tensor:
     """`torch.conv2d`, whose arguments these are."""
-    if not _on_a_gpu(input) or input.ndim != 4 or groups != 1 or isinstance(padding, str):
-        return torch.conv2d(input, weight, bias, stride, padding, dilation, groups)
-    if weight[0].numel() <= _WINDOW:
-        return by_windows(input, weight, bias, stride, padding, dilation)
-    if weight.shape[0] % _ODD or weight.shape[1] % _ODD:
-        return by_filling_up(input, weight, bias, stride, padding, dilation)
-    return torch.conv2d(input, weight, bias, stride, padding, dilation)
+    if _on_a_gpu(input) and input.ndim == 4 and groups == 1 and not isinstance(padding, str):
+        few, odd = weight[0].numel() <= _WINDOW, any(size % _ODD for size in weight.shape[:2])
+        if few and _in_half(weight):
+            return by_windows(input, weight, bias, stride, padding, dilation)
+        if odd and not few:
+            return by_filling_up(input, weight, bias, stride, padding, dilation)
+    return torch.conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def _on_a_gpu(images: Tensor) -> bool:
     return images.is_cuda
+
+
+def _in_half(weight: Tensor) -> bool:
+    """Whether a product would be in half precision. In float32 it would not, as a convolution may, be in TF32."""
+    return weight.dtype.itemsize < 4 or torch.is_autocast_enabled(weight.device.type)
 
 
 def by_windows(

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
 
 from benchmarks import peers
 from benchmarks.checks import problem_of
-from benchmarks.learners import DETERMINISTIC, OURS, Deterministic, Learner, Ours
+from benchmarks.learners import COMPILED, OWN, Learner
 from benchmarks.networks import Task
 from benchmarks.racing import Absence, aside
 
-NAMES = (DETERMINISTIC, OURS, *peers.PEERS)
+NAMES = (*OWN, *peers.PEERS)
 EXAMPLES = 4  # that correctness is checked on
 
 
-def contenders(task: Task, device: torch.device, site: Path) -> Iterator[tuple[str, Learner | Absence]]:
-    """(name, learner) of all, checked; a peer that cannot take part comes with its reason."""
-    for name in NAMES:
+def contenders(
+    task: Task, device: torch.device, site: Path, more: Iterable[str] = ()
+) -> Iterator[tuple[str, Learner | Absence]]:
+    """(name, learner) of all, and of those named, checked; a peer that cannot take part comes with its reason."""
+    for name in (*NAMES, *more):
         yield name, contender(name, task, device, site)
 
 
 def contender(name: str, task: Task, device: torch.device, site: Path) -> Learner | Absence:
     """One of them by name. A wrong deterministic network or a wrong one of ours is an error, not an absence."""
-    own = {DETERMINISTIC: Deterministic, OURS: Ours}
+    own = OWN | COMPILED
     try:
         learner = own[name](task, device) if name in own else peers.learner(name, site)(task, device)
         with aside(device):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -85,8 +87,11 @@ class Ours(Learner):
         with self.task.precision(self.device):
             weights, divergence = self.model.sample_weights_and_kl()
             draws = [weights, *(self.model.sample_weights() for _ in range(self.samples - 1))]
-            nll = [F.cross_entropy(self.model.apply_weights(draw, images), labels) for draw in draws]
+            nll = [F.cross_entropy(self.outputs_under(draw, images), labels) for draw in draws]
             return sum(nll) / self.samples + divergence / self.task.data_size
+
+    def outputs_under(self, draw: Mapping[str, Tensor], images: Tensor) -> Tensor:
+        return self.model.apply_weights(draw, images)
 
     def step(self, images: Tensor, labels: Tensor) -> Tensor:
         tb.stabilise_(self.model)
@@ -94,6 +99,35 @@ class Ours(Learner):
 
     def random_weights(self) -> int:
         return sum(mean.numel() for _, mean in self.model.means())
+
+
+class CompiledDeterministic(Deterministic):
+    """The network by torch.compile."""
+
+    def __init__(self, task: Task, device: torch.device) -> None:
+        super().__init__(task, device)
+        self._network = torch.compile(self.model, dynamic=False)
+
+    def outputs(self, images: Tensor) -> Tensor:
+        return self._network(images)
+
+
+class CompiledOurs(Ours):
+    """Ours with the network by torch.compile; the draw is one operation already."""
+
+    def __init__(self, task: Task, device: torch.device) -> None:
+        super().__init__(task, device)
+        self._network = torch.compile(self.model.apply_weights, dynamic=False)
+
+    def outputs_under(self, draw: Mapping[str, Tensor], images: Tensor) -> Tensor:
+        return self._network(draw, images)
+
+
+OWN: dict[str, type[Learner]] = {DETERMINISTIC: Deterministic, OURS: Ours}
+COMPILED: dict[str, type[Learner]] = {
+    f"{DETERMINISTIC}, compiled": CompiledDeterministic,
+    f"{OURS}, compiled": CompiledOurs,
+}
 
 
 def sgd(parameters: object) -> torch.optim.Optimizer:

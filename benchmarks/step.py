@@ -1,10 +1,11 @@
 """What a training step costs: the plain network, ours, and each peer, in one race a network.
 
-    python -m benchmarks.step [--device cpu|cuda] [--network NAME ...] [--quick]
+    python -m benchmarks.step [--device cpu|cuda] [--network NAME ...] [--compiled] [--quick]
 
 A step is forward, loss with its divergence, backward and SGD with momentum (one fused update), on a batch that lies on
 the device; on a GPU a CUDA graph for everyone. Guards of ours are part of its step. A ResNet's step takes half a minute
-on a CPU of two cores, so there they are left out unless they are named.
+on a CPU of two cores, so there they are left out unless they are named. --compiled adds the plain network and ours by
+torch.compile, which takes its time before.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from benchmarks import command
 from benchmarks.checks import check_draw
 from benchmarks.contenders import NAMES, contenders, impossible
 from benchmarks.isolation import isolated
-from benchmarks.learners import DETERMINISTIC, OURS, Learner
+from benchmarks.learners import COMPILED, DETERMINISTIC, OURS, OWN, Learner
 from benchmarks.networks import TASKS, Task
 from benchmarks.racing import Absence, Candidate, candidate, race
 from tribayes._table import format_table
@@ -35,6 +36,7 @@ QUICK_BATCH = 4
 def main(words: Sequence[str] | None = None) -> None:
     parser = command.parser(__doc__)
     parser.add_argument("--network", action="append", choices=TASKS, help="only this one; may be repeated")
+    parser.add_argument("--compiled", action="store_true", help="also by torch.compile")
     arguments = command.parsed(parser, words)
     names = arguments.network or (ON_A_CPU if arguments.device.type == "cpu" else tuple(TASKS))
     check_draw(arguments.device, "fused" if arguments.device.type == "cuda" else "torch")
@@ -72,7 +74,7 @@ def _row(arguments: argparse.Namespace, name: str, eager: Mapping[str, str]) -> 
 def _field(task: Task, device: torch.device, arguments: argparse.Namespace) -> tuple[dict[str, Learner], list[Absence]]:
     learners: dict[str, Learner] = {}
     absent = []
-    for name, one in contenders(task, device, arguments.peers):
+    for name, one in contenders(task, device, arguments.peers, COMPILED if arguments.compiled else ()):
         if isinstance(one, Absence):
             absent.append(one)
         else:
@@ -93,7 +95,7 @@ def _prepared(
         try:
             field.append(candidate(name, partial(learner.step, *batch), device, eager))
         except RuntimeError as error:  # not CaptureFailed, which is none
-            if name in (DETERMINISTIC, OURS):
+            if name in OWN:
                 raise
             absent.append(impossible(name, error))
     return field
@@ -107,7 +109,9 @@ def _table(row: Mapping[str, Any]) -> str:
     lines |= {one["name"]: [None, None, "", one["reason"]] for one in row["absent"]}
     header = ["contender", "ms", "× deterministic", "quartiles", "how"]
     title = f"{row['title']}, batch {row['batch']}, {row['random_weights']:,} random weights"
-    return f"{title}\n\n" + format_table(header, [[name, *lines[name]] for name in NAMES])
+    return f"{title}\n\n" + format_table(
+        header, [[name, *lines[name]] for name in (*NAMES, *COMPILED) if name in lines]
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks import draw, prediction
 from benchmarks.contenders import NAMES
-from benchmarks.learners import DETERMINISTIC, OURS
+from benchmarks.learners import COMPILED, DETERMINISTIC, OURS
 from benchmarks.performance import floors
 from benchmarks.performance.markdown import MISSING, by_name, mebibytes, micro, milli, notes, number, ratio, table
 
@@ -58,7 +58,7 @@ def _network_steps(row: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
     plain, ours = (times[name]["seconds"][1] for name in (DETERMINISTIC, OURS))
     floor = floors.step_floor(row, machine, plain)
     rows = []
-    for name in NAMES:
+    for name in (*NAMES, *(name for name in COMPILED if name in times)):
         if name in times:
             cells = [milli(times[name]["seconds"]), ratio(times[name]["ratio"]), times[name]["how"]]
             rows.append([f"**{name}**" if name == OURS else name, *cells])

@@ -41,3 +41,17 @@ def test_captured_draws_and_passes_are_the_plain_ones(
         captured = tb.predict(asked, images, 5, captured=True, chunk_size=chunk_size, **options).samples
         torch.testing.assert_close(captured, plain, rtol=0, atol=1e-6)
     assert (plain[0] - plain[1]).abs().max() > 1e-4  # draws differ
+
+
+class Looking(torch.nn.Linear):
+    """Asks the host about its outputs, which a recording cannot."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        outputs = super().forward(inputs)
+        return outputs if outputs.sum().item() > 0 else -outputs
+
+
+def test_a_network_that_cannot_be_recorded_is_named_with_the_reason() -> None:
+    model = tb.to_bayesian(Looking(4, 3), sampler="fused").cuda()
+    with pytest.raises(ValueError, match=r"`captured` \(=True\) must be False for this network.*captur"):
+        tb.predict(model, torch.rand(2, 4, device="cuda"), 3, progress=False, captured=True)

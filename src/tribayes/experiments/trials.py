@@ -36,6 +36,8 @@ _LENET: list[tuple[str, dict[str, Any]]] = [
     ("as-chosen", {}),
     ("bias-rate-2", {"bias_rate": 2.0}),
     ("tau-0.5", {"tau": 0.5}),
+    ("gamma-1", {"gamma": 1.0}),
+    ("gamma-4", {"gamma": 4.0}),
     ("guards-closed-form", {"guards": "closed_form"}),
     ("scale-rate-2", {"scale_rate": 2.0}),
     ("scale-rate-5", {"scale_rate": 5.0}),

@@ -63,8 +63,7 @@ class Recording:
 
     def fits(self, batch: Batch) -> bool:
         """Whether a batch has the shape and type of the one recorded."""
-        pairs = zip(batch, self._places, strict=True)
-        return all((a.shape, a.dtype) == (b.shape, b.dtype) for a, b in pairs)
+        return [(part.shape, part.dtype) for part in batch] == [(part.shape, part.dtype) for part in self._places]
 
     def replay(self, seeds: Sequence[int], batch: Batch) -> Tensor:
         """The answers to a batch under the draw of these seeds."""
@@ -87,6 +86,21 @@ def _record(run: Callable[[], Tensor], device: torch.device) -> tuple[Callable[[
             run()
     torch.cuda.current_stream(device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = run()
+    try:
+        with torch.cuda.graph(graph):
+            result = run()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise ValueError(
+            "`captured` (=True) must be False for this network, which cannot be recorded as a CUDA graph "
+            f"({_first_line(error)}); leave it out."
+        ) from error
     return graph.replay, result
+
+
+def _first_line(error: BaseException) -> str:
+    """Of the error that came first: the one at a capture's end only says that there was one."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -44,7 +44,8 @@ def for_tensor_cores(model: nn.Module) -> AbstractContextManager[object]:
 
 
 def _compiled(module: nn.Module) -> bool:
-    return isinstance(module, torch._dynamo.OptimizedModule) or module._compiled_call_impl is not None
+    """By torch.compile, whose wrapper calls the module so, or in place. To ask for its class would import it all."""
+    return "_orig_mod" in module._modules or module._compiled_call_impl is not None
 
 
 def _convolution(

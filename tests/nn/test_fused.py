@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import tribayes as tb
+from tribayes.nn.fused import counter_seed, fused_draw_from
 from tribayes.nn.holding import holding
 
 
@@ -114,6 +115,27 @@ def test_draws_can_be_held_and_applied() -> None:
     x = torch.randn(5, 1, 4, 4)
     with holding(model, [draw]):
         assert torch.equal(model(x), model.apply_weights(draw, x))
+
+
+def test_the_draws_of_one_seed_differ_and_the_first_is_the_draw_alone() -> None:
+    model = tb.to_bayesian(nn.Linear(3, 4), sampler="fused")
+    three, alone = model.sample_weights(3, generator=2**63 - 5), model.sample_weights(generator=2**63 - 5)
+    assert all(torch.equal(three[name][0], alone[name]) for name in alone)
+    assert len(three["weight"][:, 0, 0].unique()) == 3
+    following = model.sample_weights(generator=2**63 - 4)
+    assert not torch.equal(following["weight"], three["weight"][1])  # the next seed is not the next draw
+
+
+def test_a_draw_of_a_seed_in_a_tensor_is_that_of_the_number() -> None:
+    model = tb.to_bayesian(nn.Linear(3, 4), sampler="fused")
+    expected = model.sample_weights(generator=2**63 - 5)
+    found = fused_draw_from(model, torch.tensor([counter_seed(2**63 - 5)]))
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_what_is_no_seed_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"`generator` \(=True\) must be a torch\.Generator, an integer seed or None"):
+        tb.to_bayesian(nn.Linear(3, 4), sampler="fused").sample_weights(generator=True)
 
 
 def test_under_autocast_the_draws_come_in_its_dtype() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import product
@@ -52,6 +53,21 @@ def small_network() -> nn.Module:
     return tb.to_bayesian(nn.Sequential(*layers, nn.Linear(12, 4))).double().eval()
 
 
+class Traced:
+    """A backend that runs a graph as it is, and keeps its code."""
+
+    def __init__(self) -> None:
+        self.codes: list[str] = []
+
+    def __call__(self, graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        self.codes.append(graph.code)
+        return graph.forward
+
+    def filled_up(self) -> int:
+        """How many convolutions of the last graph were."""
+        return len(re.findall(r"wider(_\d+)? = torch", self.codes[-1]))
+
+
 @pytest.mark.parametrize(("half", "cut", "convolutions"), [(True, 1, 2), (False, 0, 3)])
 def test_a_compiled_network_takes_the_forms_says_the_same_and_is_traced_once(
     monkeypatch: pytest.MonkeyPatch, half: bool, cut: int, convolutions: int
@@ -61,19 +77,36 @@ def test_a_compiled_network_takes_the_forms_says_the_same_and_is_traced_once(
     monkeypatch.setattr(tensor_cores, "_in_half", lambda _: half)
     model, images = small_network(), torch.rand(6, 1, 9, 9, dtype=torch.float64)
     expected = predict(model, images, 4).samples
-    traced: list[str] = []
-
-    def backend(graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
-        traced.append(graph.code)
-        return graph.forward
-
-    compiled = torch.compile(model, backend=backend, dynamic=False)
+    traced = Traced()
+    compiled = torch.compile(model, backend=traced, dynamic=False)
     torch.testing.assert_close(predict(compiled, images, 4).samples, expected, rtol=0, atol=1e-12)
     predict(compiled, images, 4, seed=1)
-    assert len(traced) == 2  # at the means, and under a draw
-    assert traced[-1].count(".unfold(") == 2 * cut
-    assert traced[-1].count("torch.conv2d(") == convolutions
-    assert traced[-1].count("wider = ") == 2  # 5 → 20 and 20 → 3 channels, but not 1 → 5
+    assert len(traced.codes) == 2  # at the means, and under a draw
+    assert traced.codes[-1].count(".unfold(") == 2 * cut
+    assert traced.codes[-1].count("torch.conv2d(") == convolutions
+    assert traced.filled_up() == 2  # 5 → 20 and 20 → 3 channels, but not 1 → 5
+
+
+@pytest.mark.parametrize(("groups", "filled_up"), [(1, 1), (2, 0)])
+def test_groups_keep_their_convolution(monkeypatch: pytest.MonkeyPatch, groups: int, filled_up: int) -> None:
+    torch._dynamo.reset()
+    monkeypatch.setattr(tensor_cores, "_on_a_gpu", lambda _: True)
+    traced = Traced()
+    convolution = nn.Sequential(nn.Conv2d(20, 20, 3, groups=groups), nn.Flatten())
+    predict(torch.compile(tb.to_bayesian(convolution), backend=traced), torch.rand(4, 20, 5, 5), 2)
+    assert traced.filled_up() == filled_up
+
+
+def test_what_is_not_compiled_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_cores, "_on_a_gpu", lambda _: True)
+
+    def never(*_: object) -> torch.Tensor:
+        raise AssertionError("rewritten, though nobody compiles it")
+
+    monkeypatch.setattr(tensor_cores, "by_filling_up", never)
+    last = torch.compile(nn.Linear(20 * 9, 3), backend="eager")
+    model = tb.to_bayesian(nn.Sequential(nn.Conv2d(9, 20, 3), nn.Flatten(), last), where="0.*")
+    assert predict(model, torch.rand(4, 9, 5, 5), 2).samples.shape == (2, 4, 3)
 
 
 def test_half_precision_is_that_of_the_weights_or_of_autocast() -> None:

@@ -123,31 +123,13 @@ def _sampler(device: torch.device) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> str:
-    header = [
-        "K",
-        "copy µs",
-        "ours forward",
-        "ours both",
-        "× floor",
-        f"in {PIECES}",
-        "with KL",
-        "mean field eager",
-        "compiled",
-    ]
+    header = {"copy": COPY, "ours forward": OURS, "both": OURS_BOTH, f"both in {PIECES}": OURS_PIECES}
+    header |= {"both with KL": OURS_KL, "mean field eager": EAGER_BOTH, "compiled": COMPILED_BOTH}
     lines = []
     for row in rows:
         micro = {one["name"]: 1e6 * one["seconds"][1] for one in row["timings"]}
-        floor = COPIES["forward + backward"] * micro[COPY]
-        names = (COPY, OURS, OURS_BOTH)
-        rest = [
-            micro[OURS_BOTH] / floor,
-            micro[OURS_PIECES],
-            micro[OURS_KL],
-            micro[EAGER_BOTH],
-            micro.get(COMPILED_BOTH),
-        ]
-        lines.append([row["size"], *(micro[name] for name in names), *rest])
-    return format_table(header, lines) + '\n\nMicroseconds; "both", mean field: forward + backward.'
+        lines.append([row["size"], *(micro.get(name) for name in header.values())])
+    return format_table(["K", *header], lines) + '\n\nMicroseconds; "both", mean field: forward + backward.'
 
 
 if __name__ == "__main__":

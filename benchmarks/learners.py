@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import torch
@@ -16,7 +17,7 @@ MOMENTUM = 0.9
 DETERMINISTIC, OURS = "deterministic", "ours"
 
 
-class Learner:
+class Learner(ABC):
     """A network that learns a task on a device. Every contender is one, with the same optimizer where it can be."""
 
     random = True  # whether two passes differ
@@ -38,14 +39,9 @@ class Learner:
         """(N, classes): logits under one fresh draw of the weights."""
         return self.model(images)
 
-    def divergence(self) -> Tensor:
-        """KL(q ‖ p) in nats, after `outputs` was called for the step."""
-        raise NotImplementedError(f"{type(self).__name__} has neither a divergence nor a loss of its own")
-
+    @abstractmethod
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
-        with self.task.precision(self.device):
-            nll = F.cross_entropy(self.outputs(images), labels)
-            return nll + self.divergence() / self.task.data_size
+        """What a step descends."""
 
     def step(self, images: Tensor, labels: Tensor) -> Tensor:
         """One training step, entirely on the device."""
@@ -58,6 +54,19 @@ class Learner:
     def random_weights(self) -> int:
         """How many weights are drawn; 0 where it is not known."""
         return 0
+
+
+class Variational(Learner):
+    """One that draws its weights while it runs, and tells their divergence afterwards."""
+
+    @abstractmethod
+    def divergence(self) -> Tensor:
+        """KL(q ‖ p) in nats, after `outputs` was called for the step."""
+
+    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        with self.task.precision(self.device):
+            nll = F.cross_entropy(self.outputs(images), labels)
+            return nll + self.divergence() / self.task.data_size
 
 
 class Deterministic(Learner):

@@ -95,7 +95,7 @@ def _prepared(
         try:
             field.append(candidate(name, partial(learner.step, *batch), device, eager))
         except RuntimeError as error:  # not CaptureFailed, which is none
-            if name in OWN:
+            if name in OWN | COMPILED:
                 raise
             absent.append(impossible(name, error))
     return field
@@ -109,9 +109,8 @@ def _table(row: Mapping[str, Any]) -> str:
     lines |= {one["name"]: [None, None, "", one["reason"]] for one in row["absent"]}
     header = ["contender", "ms", "× deterministic", "quartiles", "how"]
     title = f"{row['title']}, batch {row['batch']}, {row['random_weights']:,} random weights"
-    return f"{title}\n\n" + format_table(
-        header, [[name, *lines[name]] for name in (*NAMES, *COMPILED) if name in lines]
-    )
+    rows = [[name, *lines[name]] for name in (*NAMES, *COMPILED) if name in lines]
+    return f"{title}\n\n" + format_table(header, rows)
 
 
 if __name__ == "__main__":

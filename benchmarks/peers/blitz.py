@@ -10,11 +10,11 @@ from blitz.losses import kl_divergence_from_nn
 from blitz.modules import BayesianConv2d, BayesianLinear
 from torch import Tensor, nn
 
-from benchmarks.learners import Learner
+from benchmarks.learners import Variational
 from benchmarks.peers.replacing import replace_layers
 
 
-class Blitz(Learner):
+class Blitz(Variational):
     """Its layers in place of torch's, with the network's weights as means."""
 
     note = "argument checks of torch.distributions off: they would wait for the GPU at every step"

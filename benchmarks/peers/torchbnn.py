@@ -7,13 +7,13 @@ import torchbnn
 from torch import Tensor, nn
 from torchbnn.functional import _kl_loss
 
-from benchmarks.learners import Learner
+from benchmarks.learners import Variational
 from benchmarks.peers.replacing import replace_layers
 
 _PRIOR_MEAN, _PRIOR_STD = 0.0, 0.1
 
 
-class TorchBnn(Learner):
+class TorchBnn(Variational):
     """Its layers in place of torch's, with the network's weights as means."""
 
     note = "its divergence summed tensor by tensor: its own sum over a model makes tensors on the host at every step"

@@ -57,13 +57,13 @@ def sample_model(model: nn.Module, seed: int, sample: int, only: Sequence[set[st
     `only` restricts it to some names of each module; the rest stays at its means.
     """
     modules = bayesian_modules(model)
-    seeds = seeds_of(model, seed, sample)
+    seeds = seeds_of(seed, sample, len(modules))
     return _chosen([module.sample_weights(generator=own) for module, own in zip(modules, seeds, strict=True)], only)
 
 
-def seeds_of(model: nn.Module, seed: int, sample: int) -> list[int]:
-    """For each Bayesian module, the seed of its part of draw number `sample`."""
-    return [seed_of(seed, sample, index) for index in range(len(bayesian_modules(model)))]
+def seeds_of(seed: int, sample: int, modules: int) -> list[int]:
+    """For each of so many Bayesian modules, the seed of its part of draw number `sample`."""
+    return [seed_of(seed, sample, index) for index in range(modules)]
 
 
 def sample_model_from(model: nn.Module, seeds: Sequence[Tensor], only: Sequence[set[str]] | None = None) -> ModelDraw:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 
 import torch
@@ -58,8 +60,9 @@ class Job:
     def _recorded(self, chunk: Sequence[Batch], indices: range) -> Iterator[Tensor]:
         """As `_plain`; a batch of another shape than the first, often the last, is not replayed but run."""
         recording = Recording(self.model, lambda draw, batch: self._responses([draw], batch), chunk[0], self.only)
+        modules = len(bayesian_modules(self.model))
         for index in indices:
-            seeds, draws = seeds_of(self.model, self.seed, index), None
+            seeds, draws = seeds_of(self.seed, index, modules), None
             answers = []
             for batch in chunk:
                 if recording.fits(batch):
@@ -84,6 +87,10 @@ class Job:
         with holding(self.model, draws[0]):
             return self.respond(batch).unsqueeze(0)
 
+    @cached_property
+    def _form(self) -> AbstractContextManager[object]:
+        return for_tensor_cores(self.model)
+
     def respond(self, batch: Batch) -> Tensor:
         """(n, C): what the model, with the weights it holds, says about a batch."""
         outputs = self.outputs(batch)
@@ -91,7 +98,7 @@ class Job:
 
     def outputs(self, batch: Batch) -> Tensor:
         """What the model returns: a tensor with a row an example, or an error."""
-        with for_tensor_cores(self.model):  # not around the draws: it would look at each of their operations
+        with self._form:  # not around the draws: it would look at each of their operations
             outputs = self.model(*batch)
         if not isinstance(outputs, Tensor):
             raise wrong_type("model", type(outputs).__name__, "return a tensor", "wrap it to return the logits alone")

@@ -40,7 +40,7 @@ def guard_kernel(
 def _guard_means(table_ptr, row, seed_ptr, smallest, COIN: tl.constexpr, BLOCK: tl.constexpr):
     """Means closer to zero than `smallest` out to it: with their sign, or with a thrown one."""
     # in channels_last memory the blocks' places are others, but every place is visited once all the same
-    _, means, _, noise, _, place, inside = block_of(table_ptr, row, BLOCK, False, False)
+    _, means, _, noise, _, place, inside, _ = block_of(table_ptr, row, BLOCK, False, False)
     m = tl.load(means + place, mask=inside, other=1.0)
     near = tl.abs(m) < smallest
     if COIN:

@@ -51,6 +51,13 @@ def _pair(seed, counter, FAST: tl.constexpr):
 
 
 @triton.jit
+def _log(x, FAST: tl.constexpr):
+    if FAST:
+        return libdevice.fast_logf(x)
+    return tl.log(x)
+
+
+@triton.jit
 def _in_turns(x0, x1, x2, x3):
     """Four vectors as one, entry by entry in turns."""
     both = tl.join(tl.join(x0, x2), tl.join(x1, x3))
@@ -112,9 +119,30 @@ def block_of(table_ptr, row, BLOCK: tl.constexpr, STRIDED: tl.constexpr, ALIGNED
         place = _place(start.to(tl.int32) + local, channels, positions, True)
     else:
         address, offset, place = address + 4 * start, offset + start, local
+    pointer = address.to(tl.pointer_type(tl.float32))
     if ALIGNED:
-        address, offset = tl.multiple_of(address, 16), tl.multiple_of(offset, 4)
-    return tensor, address.to(tl.pointer_type(tl.float32)), offset, noise, start, place, inside
+        pointer, offset = tl.multiple_of(pointer, 16), tl.multiple_of(offset, 4)
+    full = size - start >= BLOCK
+    return tensor, pointer, offset, noise, start, place, inside, full
+
+
+@triton.jit
+def load(pointers, inside, full, other: tl.constexpr):
+    """A block's entries; a full block needs no mask, without which four are read at once."""
+    if full:
+        value = tl.load(pointers)
+    else:
+        value = tl.load(pointers, mask=inside, other=other)
+    return value
+
+
+@triton.jit
+def store(pointers, value, inside, full):
+    """As `load`."""
+    if full:
+        tl.store(pointers, value)
+    else:
+        tl.store(pointers, value, mask=inside)
 
 
 @triton.jit
@@ -136,20 +164,20 @@ def forward_kernel(
 ):
     """w = m + |m|(A x_i + B x_{i−1}); with KL, also what (30) sums over the block."""
     row, sample = tl.program_id(0), tl.program_id(1)
-    tensor, means, offset, noise, start, place, inside = block_of(table_ptr, row, BLOCK, STRIDED, ALIGNED)
+    tensor, means, offset, noise, start, place, inside, full = block_of(table_ptr, row, BLOCK, STRIDED, ALIGNED)
     t = _coefficient(tl.load(gamma_ptr + tensor))
     current = _softplus(tl.load(delta_ptr + tensor)) / tl.sqrt(1.0 + t * t)
     own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
-    m = tl.load(means + place, mask=inside, other=1.0)
+    m = load(means + place, inside, full, 1.0)
     w = m + tl.abs(m) * (current * (own + t * neighbour))
     target = out_ptr + sample * total + offset
-    tl.store(target + place, w.to(out_ptr.dtype.element_ty), mask=inside)
+    store(target + place, w.to(out_ptr.dtype.element_ty), inside, full)
     if KL:  # noqa: SIM102 - this one is decided when the kernel is compiled
         if sample == 0:
             loc, scale = _prior(prior_ptr, tensor, start, inside, BLOCK, UNIFORM)
             inverse = 1.0 / scale
             ratio, distance = m * inverse, (m - loc) * inverse
-            fixed = distance * distance + 2.0 * (tl.log(scale) - tl.log(tl.abs(m)))
+            fixed = distance * distance + 2.0 * (tl.log(scale) - _log(tl.abs(m), FAST))
             tl.store(sums_ptr + 2 * row, tl.sum(tl.where(inside, fixed, 0.0)))
             tl.store(sums_ptr + 2 * row + 1, tl.sum(tl.where(inside, ratio * ratio, 0.0)))
 
@@ -230,17 +258,17 @@ def backward_kernel(
 ):
     """∂L/∂m, and the block's share of ∂L/∂A and ∂L/∂B; with KL, its gradient by m in the same pass."""
     row = tl.program_id(0)
-    tensor, means, offset, noise, start, place, inside = block_of(table_ptr, row, BLOCK, STRIDED, ALIGNED)
+    tensor, means, offset, noise, start, place, inside, full = block_of(table_ptr, row, BLOCK, STRIDED, ALIGNED)
     t = _coefficient(tl.load(gamma_ptr + tensor))
     tau = _softplus(tl.load(delta_ptr + tensor))
     current = tau / tl.sqrt(1.0 + t * t)
-    m = tl.load(means + place, mask=inside, other=1.0)
+    m = load(means + place, inside, full, 1.0)
     sign = tl.where(m < 0, -1.0, 1.0)
     by_mean = tl.zeros((BLOCK,), tl.float32)
     by_current = tl.zeros((BLOCK,), tl.float32)
     by_previous = tl.zeros((BLOCK,), tl.float32)
     for sample in range(samples):
-        g = tl.load(grad_ptr + sample * total + offset + place, mask=inside, other=0.0).to(tl.float32)
+        g = load(grad_ptr + sample * total + offset + place, inside, full, 0.0).to(tl.float32)
         own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
         by_mean += g + g * sign * (current * (own + t * neighbour))
         weighted = g * tl.abs(m)
@@ -250,7 +278,7 @@ def backward_kernel(
         loc, scale = _prior(prior_ptr, tensor, start, inside, BLOCK, UNIFORM)
         precision = 1.0 / (scale * scale)
         by_mean += tl.load(grad_kl_ptr) * (((tau * tau + 1.0) * m - loc) * precision - 1.0 / m)
-    tl.store(out_ptr + offset + place, by_mean, mask=inside)
+    store(out_ptr + offset + place, by_mean, inside, full)
     tl.store(sums_ptr + 2 * row, tl.sum(by_current))
     tl.store(sums_ptr + 2 * row + 1, tl.sum(by_previous))
 

@@ -10,7 +10,7 @@ import triton
 from torch import Tensor
 
 from tribayes.posterior.fused import guard_kernels, kernels
-from tribayes.posterior.fused.layout import BLOCK, layout_of, prior_table
+from tribayes.posterior.fused.layout import BLOCK, Layout, layout_of, prior_table
 from tribayes.posterior.guards import Rule
 from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN
 
@@ -41,7 +41,7 @@ def draw(
         gamma,
         seeds,
         drawn,
-        layout.total,
+        _stride(layout, seeds),
         prior,
         sums,
         KL=with_kl,
@@ -85,7 +85,7 @@ def backward(
         gamma,
         seeds,
         grad,
-        layout.total,
+        _stride(layout, seeds),
         prior,
         grad_kl,
         by_mean,
@@ -115,6 +115,11 @@ def backward(
         num_warps=_REDUCING,
     )
     return by_mean, by_delta, by_gamma
+
+
+def _stride(layout: Layout, seeds: Tensor) -> int:
+    """Numbers from one draw to the next. 0 for a draw alone: a multiple of 16, of which Triton reads four at once."""
+    return layout.total if len(seeds) > 1 else 0
 
 
 def _uniform(locs: Sequence[Tensor], scales: Sequence[Tensor]) -> bool:

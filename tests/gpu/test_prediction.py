@@ -1,4 +1,4 @@
-"""Predicting with a compiled network on a GPU."""
+"""Predicting on a GPU: with compiled networks, with recorded ones, and how answers reach the host."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch
 
 import tribayes as tb
 from tribayes.experiments.models import LeNet
+from tribayes.prediction.collecting import _GROUP
 
 
 @pytest.mark.parametrize("precision", [None, torch.bfloat16])
@@ -41,6 +42,27 @@ def test_captured_draws_and_passes_are_the_plain_ones(
         captured = tb.predict(asked, images, 5, captured=True, chunk_size=chunk_size, **options).samples
         torch.testing.assert_close(captured, plain, rtol=0, atol=1e-6)
     assert (plain[0] - plain[1]).abs().max() > 1e-4  # draws differ
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_answers_reach_the_host_in_order_while_others_are_computed(at_once: int) -> None:
+    torch.manual_seed(0)
+    model = tb.to_bayesian(LeNet(100), sampler="fused").cuda()
+    images = torch.rand(3000, 1, 28, 28, device="cuda")
+    whole = tb.predict(model, images, 3 * _GROUP + 2, progress=False, at_once=at_once)
+    for sample in range(whole.sample_count):
+        alone = tb.predict(model, images, range(sample, sample + 1), progress=False).samples[0]
+        torch.testing.assert_close(whole.samples[sample], alone, rtol=0, atol=1e-5)
+    torch.testing.assert_close(whole.mean, whole.samples.mean(0), rtol=0, atol=1e-6)  # added up on the device
+
+
+def test_samples_that_decide_their_number_reach_the_host() -> None:
+    torch.manual_seed(0)
+    model = tb.to_bayesian(LeNet(100), sampler="fused").cuda()
+    images = torch.rand(20, 1, 28, 28, device="cuda")
+    auto = tb.predict(model, images, tb.AutoSamples(first=20, cap=90, tolerance=1e-6), progress=False)
+    assert auto.sample_count > 20
+    assert torch.equal(auto.samples, tb.predict(model, images, auto.sample_count, progress=False).samples)
 
 
 class Looking(torch.nn.Linear):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import tribayes as tb
 from tests.networks import same_tensors
 from tests.prediction.models import classifier, inputs, normal_bound, predict, refused, seeded
-from tribayes.nn.holding import holding, sample_model, seed_of
+from tribayes.nn.holding import holding, random_names, sample_model, seed_of
 
 
 def stacked(width: int = 6, tau: float = 0.5) -> nn.Sequential:
@@ -123,6 +123,17 @@ class TestWhere:
         with holding(model, [{}, sample_model(model, 0, 1)[1]]), torch.no_grad():
             expected = model(inputs()).softmax(-1)
         torch.testing.assert_close(pred.samples[1], expected, rtol=1e-12, atol=1e-14)
+
+    def test_compiling_does_not_change_names(self) -> None:
+        expected = predict(stacked(), inputs(), 3, where="3.*").samples
+        compiled = torch.compile(stacked(), backend="eager")
+        assert random_names(compiled) == random_names(stacked())
+        torch.testing.assert_close(
+            predict(compiled, inputs(), 3, where="3.*").samples, expected, rtol=1e-12, atol=1e-14
+        )
+        inner = stacked()
+        inner[3] = torch.compile(inner[3], backend="eager")
+        assert random_names(inner) == random_names(stacked())
 
     def test_a_pattern_without_a_match_is_refused(self) -> None:
         text = (

@@ -14,6 +14,8 @@ from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.fused import fused_draw_from
 from tribayes.nn.module import BayesianModule
 
+_WRAPPED = "_orig_mod."  # what `torch.compile` puts into the path of a module
+
 ModelDraw = list[dict[str, Tensor]]  # a draw for each Bayesian module, in the order of `model.modules()`
 
 
@@ -24,9 +26,13 @@ def seed_of(*path: int) -> int:
 
 
 def random_names(model: nn.Module) -> list[list[str]]:
-    """For each Bayesian module, the full names of its random tensors: its own path, then the name within it."""
+    """For each Bayesian module, the full names of its random tensors: its own path, then the name within it.
+
+    Compiling does not change them, though it does change the paths.
+    """
     named = [(path, module) for path, module in model.named_modules() if isinstance(module, BayesianModule)]
-    return [[f"{path}.{name}" if path else name for name in module.random_names] for path, module in named]
+    names = [[f"{path}.{name}" if path else name for name in module.random_names] for path, module in named]
+    return [[name.replace(_WRAPPED, "") for name in group] for group in names]
 
 
 def chosen_names(model: nn.Module, where: str | Sequence[str] | None) -> list[set[str]] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -21,13 +21,13 @@ del _rules
 class MomentJob(Job):
     """As `Job`, with the points of a Gaussian for the sampled networks."""
 
-    def run(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Tensor:
-        """(S, n, C): the responses at S points of the outputs' Gaussian."""
+    def rows(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Iterator[Tensor]:
+        """(S, n, C), one row: the responses at S points of the outputs' Gaussian."""
         parts = []
         for batch in chunk:
             parts.append(self._answers(self.output_moments(batch), len(indices)))
             advance(len(batch[0]) * len(indices))
-        return torch.cat(parts, dim=1)
+        yield torch.cat(parts, dim=1)
 
     def output_moments(self, batch: Batch) -> Moments:
         """Mean and covariance of the network's outputs; a variance of zero where no random weight reaches them."""

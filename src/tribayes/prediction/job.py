@@ -44,13 +44,11 @@ class Job:
             size = max(1, _CHUNK_BYTES // (count * answers[0].numel() * answers.element_size()))
         return chunks_of(chain([first], batches), size)
 
-    def run(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Tensor:
-        """(S, n, C): the responses of the sampled networks to one chunk."""
-        rows = []
+    def rows(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Iterator[Tensor]:
+        """(s, n, C): the responses of the sampled networks to one chunk, of one or several networks each."""
         for answers in self._recorded(chunk, indices) if self.captured else self._plain(chunk, indices):
-            rows.append(answers)
+            yield answers
             advance(answers.shape[0] * answers.shape[1])
-        return torch.cat(rows)
 
     def _plain(self, chunk: Sequence[Batch], indices: range) -> Iterator[Tensor]:
         for start in range(0, len(indices), self.at_once):

@@ -17,6 +17,7 @@ from tribayes.nn.holding import chosen_names
 from tribayes.prediction.auto import AutoSamples
 from tribayes.prediction.by_moments import MomentJob
 from tribayes.prediction.classification import ClassPredictive
+from tribayes.prediction.collecting import collect
 from tribayes.prediction.gaussian_points import POINTS
 from tribayes.prediction.inputs import batches_of, count_examples, usual_batch_size
 from tribayes.prediction.job import Job
@@ -144,13 +145,13 @@ def predict(
         for chunk in job.chunks(batches, chunk_size, auto.cap if auto else len(indices)):
             if at_once == MEASURE and not parts and method == "samples":
                 job = job.measured(chunk[0], len(indices))
-            sampled = job.run(chunk, indices, advance)
-            while auto and not parts and not auto.enough(sampled, classes=not isinstance(likelihood, Gaussian)):
-                more = range(len(sampled), auto.next_count(len(sampled)))
-                sampled = torch.cat([sampled, job.run(chunk, more, advance)])
+            answers = collect(job.rows(chunk, indices, advance), len(indices), keep_samples)
+            while auto and not parts and not auto.enough(answers.samples, classes=not isinstance(likelihood, Gaussian)):
+                more = range(indices.stop, auto.next_count(indices.stop))
+                answers = answers.joined(collect(job.rows(chunk, more, advance), len(more), keep_samples))
                 indices = range(more.stop)
-            _check_outputs(sampled, indices, seen=sum(len(part.mean) for part in parts))
-            parts.append(Kept(sampled) if keep_samples else Reduced.of(sampled, levels))
+            _check_outputs(answers.samples, indices, seen=sum(len(part.mean) for part in parts))
+            parts.append(Kept(*answers) if keep_samples else Reduced.of(answers.samples, levels))
     return _assemble(parts, likelihood, seed, range(0) if method == "moments" else indices)
 
 

@@ -33,12 +33,15 @@ class Source(ABC):
 
 
 class Kept(Source):
-    """All samples held: everything can be asked, at any level, later. They are summed up on the device they are on."""
+    """All samples held: everything can be asked, at any level, later. They are summed up on the device they are on.
 
-    def __init__(self, samples: Tensor) -> None:
+    `on_host` are the same, where they have been brought there already.
+    """
+
+    def __init__(self, samples: Tensor, on_host: Tensor | None = None) -> None:
         self.count = len(samples)
         self.mean, self.std, self.mean_entropy = (value.cpu() for value in moments(samples))
-        self._samples = samples.cpu()
+        self._samples = samples.cpu() if on_host is None else on_host
 
     @classmethod
     def join(cls, parts: Sequence[Kept]) -> Kept:

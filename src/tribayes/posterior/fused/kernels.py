@@ -129,7 +129,7 @@ def block_of(table_ptr, row, BLOCK: tl.constexpr, STRIDED: tl.constexpr, ALIGNED
 @triton.jit
 def load(pointers, inside, full, other: tl.constexpr):
     """A block's entries; a full block needs no mask, without which four are read at once."""
-    if full:
+    if full:  # noqa: SIM108 - a branch, where `… if … else …` would be a choice among both
         value = tl.load(pointers)
     else:
         value = tl.load(pointers, mask=inside, other=other)

@@ -319,3 +319,13 @@ def test_the_gap_to_the_paper_is_read_off_the_trials_where_they_are_stored() -> 
     assert "held-out error is 20.00 %; trials that change one such thing lie between 21.00 % and 21.00 %" in whole
     assert "its error is 24.00 %, and 25.00 % with the cosine" in whole
     assert "the gap to the paper's" not in text(*runs[1:])
+
+
+def test_a_trial_that_beats_what_became_ours_is_named() -> None:
+    ours = EXPERIMENTS["cifar10-ours"].changed(name="cifar10", validation=5000)
+    chosen = made_up("trials/chosen", 0, ours, error=0.18)
+    worse = trial("worse", 0.19, validation=5000, tau=0.3)
+    on_the_test_set = trial("seen", 0.1, tau=0.9)
+    assert "better still" not in text(chosen, worse, on_the_test_set)
+    better = trial("better", 0.17, validation=5000, tau=0.2)
+    assert "A trial of later, better, was better still there (17.00 %)" in text(chosen, worse, better)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import torch
+from contextlib import nullcontext
+from typing import Any
 
-from tribayes.prediction.collecting import Answers, collect
+import pytest
+import torch
+from torch import Tensor
+
+from tribayes.prediction.collecting import _GROUP, Answers, _Carrier, collect
 
 
 def test_rows_of_one_network_or_several_become_one_tensor() -> None:
@@ -28,3 +33,46 @@ def test_what_was_brought_to_the_host_is_joined_there() -> None:
     joined = first.joined(more)
     assert joined.on_host is not None
     assert torch.equal(joined.on_host, samples + 1)
+
+
+class Line:
+    """Stands in for a GPU: what is asked of it is done when somebody waits for it, and not before."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Tensor, Tensor]] = []
+        self.done = 0
+
+    def compute(self, value: Tensor) -> Tensor:
+        place = torch.full_like(value, torch.nan)
+        self.asked.append((place, value))
+        return place
+
+    def record_event(self) -> int:
+        return len(self.asked)
+
+    def wait_event(self, upto: int) -> None:
+        for place, value in self.asked[self.done : upto]:
+            place.copy_(value)
+        self.done = max(self.done, upto)
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Line:
+    line = Line()
+    fakes: dict[str, Any] = {"Stream": lambda _: line, "Event": lambda: 0, "current_stream": lambda _: line}
+    for name, fake in fakes.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    return line
+
+
+@pytest.mark.parametrize("networks", [1, 3])
+@pytest.mark.parametrize("rows", [1, _GROUP - 1, _GROUP, 2 * _GROUP, 3 * _GROUP + 1])
+def test_the_carrier_waits_for_what_it_brings_and_lets_the_next_group_be(line: Line, rows: int, networks: int) -> None:
+    samples = torch.rand(rows * networks, 4, 3)
+    carrier = _Carrier(samples[:1], len(samples))
+    for number, row in enumerate(samples.split(networks), 1):
+        carrier.take(line.compute(row))
+        groups = number // _GROUP
+        assert line.done == max(0, groups - 1) * _GROUP  # a group is still being computed
+    assert torch.equal(carrier.all_brought(), samples)

@@ -75,7 +75,7 @@ _ALL = [
     *(_lenet("mnist", hidden, family) for hidden in (100, 250) for family in FAMILIES),
     *(_lenet("fashion-mnist", 100, family) for family in FAMILIES),
     *(_cifar(family) for family in FAMILIES),
-    # "ours": what was best on held-out training images (trials.py); as many iterations as the frequentist network
+    # "ours": chosen on held-out training images (trials.py); as many iterations as the frequentist network
     _cifar("tridiagonal").changed(
         name="cifar10-ours", policy="cosine", learning_rate=0.008, prior_scale={"*": 0.02}, iterations=100_000
     ),

@@ -97,6 +97,14 @@ _CIFAR: list[tuple[str, dict[str, Any]]] = [
         {"policy": "cosine", "prior_scale": {"*": 0.02}, "learning_rate": 0.008, "iterations": 100_000},
     ),
     (
+        "cosine-prior-0.016-rate-8-long",
+        {"policy": "cosine", "prior_scale": {"*": 0.016}, "learning_rate": 0.008, "iterations": 100_000},
+    ),
+    (
+        "cosine-prior-0.013-rate-8-long",
+        {"policy": "cosine", "prior_scale": {"*": 0.013}, "learning_rate": 0.008, "iterations": 100_000},
+    ),
+    (
         "cosine-prior-0.014-kl-0.05-rate-2",
         {"policy": "cosine", "prior_scale": {"*": 0.014}, "kl_weight": 0.05, "learning_rate": 0.002},
     ),

@@ -111,8 +111,8 @@ def predict(
             convolutions, ReLU, pooling, BatchNorm and sums.
         at_once: sampled networks in one pass, their weights stacked (`torch.func.vmap`); 1 runs one after the other.
             "measure" times both on the first batch and takes the faster. The answer is the same up to rounding.
-        captured: experimental. Record a draw and its pass as a CUDA graph and replay it, for networks so small that a
-            GPU waits for Python between their layers. The model must be on a GPU and draw by the fused sampler.
+        captured: record a draw and its pass as a CUDA graph and replay it, for networks so small or so well compiled
+            that a GPU waits for Python between their layers. The model must be on a GPU and draw by the fused sampler.
         precision: torch.bfloat16 or torch.float16 lets layers compute in it (`torch.autocast`), for speed on a GPU;
             what they say is brought to float32 before it becomes probabilities. What it costs in accuracy is in
             docs/estimators.md. Default: as the model is.

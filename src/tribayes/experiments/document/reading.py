@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tribayes.experiments.catalogue import EXPERIMENTS
 from tribayes.experiments.document.trials import Trial, posterior_text, value_text
 from tribayes.experiments.numbers import minus, percent
@@ -13,9 +15,24 @@ _NEEDED = ("as-chosen", "cosine", "decay-of-solver", "cosine-decay-of-solver", "
 
 def ours_text() -> str:
     """What "ours" changes of the paper's setting."""
+    base = EXPERIMENTS["cifar10"].as_dict()
+    return ", ".join(f"{key} {value_text(base[key])} → {value_text(value)}" for key, value in _of_ours().items())
+
+
+def _of_ours() -> dict[str, Any]:
+    """The fields in which "ours" differs from the paper's setting."""
     base, ours = EXPERIMENTS["cifar10"].as_dict(), EXPERIMENTS["cifar10-ours"].as_dict()
-    changed = [key for key in base if key != "name" and base[key] != ours[key]]
-    return ", ".join(f"{key} {value_text(base[key])} → {value_text(ours[key])}" for key in changed)
+    return {key: value for key, value in ours.items() if key != "name" and base[key] != value}
+
+
+def better_text(trials: list[Trial]) -> str:
+    """Which trial was better on held-out images than what became "ours"; nothing where none was."""
+    best = min((trial for trial in trials if trial.validation), key=lambda trial: trial.error, default=None)
+    if best is None or best.changes == _of_ours():
+        return ""
+    return (
+        f"A trial of later, {best.name}, was better still there ({percent(best.error)}); it has not been run in full."
+    )
 
 
 def gap_text(trials: list[Trial]) -> str | None:

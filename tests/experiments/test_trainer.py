@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import tribayes as tb
 from tribayes.experiments.catalogue import experiment
@@ -116,3 +118,22 @@ def test_looking_at_the_error_does_not_change_the_training() -> None:
     alone.advance(6)
     ours, theirs = watched.state(), alone.state()
     assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
+
+
+@pytest.mark.parametrize("name", ["digits", "digits-frequentist"])
+def test_a_compiled_network_takes_the_same_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counter))
+    torch.manual_seed(0)
+    data = Examples(torch.rand(40, 1, 8, 8), torch.randint(0, 10, (40,)))
+    plain, compiled, neighbour = (
+        Trainer(experiment(name).changed(compiled=how), data, seed) for how, seed in ((False, 0), (True, 0), (True, 1))
+    )
+    for trainer in (plain, compiled, neighbour):
+        trainer.advance(5)
+    expected, found = plain.state(), compiled.state()
+    assert expected.keys() == found.keys()
+    for key, value in expected.items():
+        torch.testing.assert_close(found[key], value, rtol=1e-5, atol=1e-7)
+    assert counter.frame_count == 1  # traced once, also for a neighbour

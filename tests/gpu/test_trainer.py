@@ -24,12 +24,12 @@ def _repeatable() -> None:
     compute_repeatably()
 
 
-def trainer(name: str, seed: int = 0, iterations: int = 60) -> Trainer:
+def trainer(name: str, seed: int = 0, iterations: int = 60, **changes: object) -> Trainer:
     torch.manual_seed(1)
     shape = (3, 32, 32) if name.startswith("cifar") else (1, 28, 28)
     images, labels = torch.randn(500, *shape).cuda(), torch.randint(0, 10, (500,)).cuda()
     # so few images weigh the divergence heavily, and a higher rate would run away (NaN is equal to nothing)
-    setting = experiment(name).changed(iterations=iterations, learning_rate=1e-4)
+    setting = experiment(name).changed(iterations=iterations, learning_rate=1e-4, **changes)
     return Trainer(setting, Examples(images, labels), seed)
 
 
@@ -49,6 +49,21 @@ def test_captured_steps_are_the_eager_steps(name: str) -> None:
     eager.advance(60)
     train_side_by_side([captured], lambda: None)
     assert_same(eager, captured)
+
+
+@pytest.mark.parametrize("name", ["mnist-lenet100", "cifar10"])
+def test_compiled_steps_can_be_captured_and_are_nearly_the_plain_ones(name: str) -> None:
+    torch._dynamo.reset()
+    plain, eager, *captured = (trainer(name, compiled=how) for how in (False, True, True, True))
+    for one in (plain, eager):
+        one.advance(60)
+    train_side_by_side(captured, lambda: None)
+    for one in captured:
+        assert_same(eager, one)
+    expected = plain.state()
+    for key, value in eager.state().items():
+        if key.startswith("model."):
+            torch.testing.assert_close(value, expected[key], rtol=1e-3, atol=1e-4)
 
 
 def test_neighbours_on_the_device_change_nothing() -> None:

@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils.data import DataLoader, TensorDataset
 
 import tribayes as tb
@@ -58,6 +59,23 @@ def test_a_step_is_one_step_of_fit() -> None:
     history = tb.fit(twin, elbo(), batches()[:1], sgd(twin), progress=False)
     assert history.loss == [terms.loss.item()]
     assert same_tensors(model.state_dict(), twin.state_dict())
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+def test_a_compiled_model_takes_the_same_steps() -> None:
+    torch._dynamo.reset()
+    model = bayesian("MLP")
+    twin = copy.deepcopy(model)
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(twin, backend=counter)
+    for trained in (model, compiled):
+        optimizer = sgd(trained)
+        torch.manual_seed(0)
+        for inputs, targets in batches():
+            tb.training_step(trained, elbo(), inputs, targets, optimizer)
+    assert counter.frame_count == 1
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(twin.state_dict()[name], value, rtol=1e-12, atol=1e-14)
 
 
 def test_a_step_guards_before_it_computes() -> None:

@@ -7,7 +7,8 @@ a CPU and, captured once, as a CUDA graph; the host comes in once a window of st
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -62,6 +63,7 @@ class Trainer:
             if isinstance(module, SeededDropout):
                 module.generator = self.generator
         self.optimizer = CaffeSGD(_parameters(setting, self.model), setting.momentum)
+        self._nll = _compiled(self._plain_nll) if setting.compiled else self._plain_nll
         self.nu = setting.kl_weight / len(train)
         self.iteration = 0
         # the window under way, on the device: where it stands, and a row a step: the images, their labels, and the
@@ -113,14 +115,20 @@ class Trainer:
         """The mean NLL of a batch, and the divergence."""
         model = self.model
         if not isinstance(model, BayesianModule):
-            return F.cross_entropy(model(images), labels), self._nothing
+            return self._nll({}, images, labels), self._nothing
         stabilise_(model, self.setting.guards, self.generator)
         weights, divergence = model.sample_weights_and_kl(generator=self.generator)
-        nll = F.cross_entropy(model.apply_weights(weights, images), labels)
+        nll = self._nll(weights, images, labels)
         if self.setting.estimator == "antithetic":
-            mirrored = mirror_image(model, weights)
-            nll = 0.5 * (nll + F.cross_entropy(model.apply_weights(mirrored, images), labels))
+            nll = 0.5 * (nll + self._nll(mirror_image(model, weights), images, labels))
         return nll, divergence
+
+    def _plain_nll(self, weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
+        """The mean NLL of a batch under a draw, which for a frequentist network is empty."""
+        model = self.model
+        return F.cross_entropy(
+            model.apply_weights(weights, images) if isinstance(model, BayesianModule) else model(images), labels
+        )
 
     def _lay_out_window(self) -> None:
         start = self.iteration - self.iteration % WINDOW
@@ -176,6 +184,12 @@ class Trainer:
         if not isinstance(self.model, BayesianModule):
             return self.model(images)
         return self.model.apply_weights(self.model.sample_weights(generator=source), images)
+
+
+def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    # while it traces, torch looks at the .grad of the draws it is handed, and warns of that itself
+    warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
+    return torch.compile(function, dynamic=False)
 
 
 def build_model(setting: Setting, seed: int) -> nn.Module:

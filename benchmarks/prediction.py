@@ -3,10 +3,10 @@
     python -m benchmarks.prediction [--device cpu|cuda] [--draws N] [--images N] [--quick]
 
 Ways of ours: `tribayes.predict`, which also keeps every probability and brings it to the host; a loop of draws and
-passes; and stacks of draws through one pass by vmap. On a GPU, predicting also comes captured, compiled and in
-bfloat16, and the plain network compiled; compiling itself is not in the time. Each pass sees a batch of images large
-enough to be more than its launches, so nothing else is captured. 200 draws are the default; on a CPU, where time goes
-with their number, 10.
+passes; and stacks of draws through one pass by vmap. Predicting also comes compiled, as does the plain network, and on
+a GPU captured and in bfloat16; compiling itself is not in the time, and --quick leaves it out. Each pass sees a batch
+of images large enough to be more than its launches, so nothing else is captured. 200 draws are the default; on a CPU,
+where time goes with their number, 10.
 """
 
 from __future__ import annotations
@@ -61,8 +61,10 @@ def _measured(arguments: argparse.Namespace, task: Task) -> dict[str, Any]:
             absent.append(asdict(one))
             continue
         one.model.eval()
-        runs |= _ways(one, images, draws) if name == OURS else {name: partial(_loop, one.outputs, images, draws)}
-        runs |= _compiled_plain(one, images, draws) if name == DETERMINISTIC and device.type == "cuda" else {}
+        runs |= {name: partial(_loop, one.outputs, images, draws)} if name != OURS else _ways(one, images, draws)
+        if not arguments.quick:
+            compiled = {DETERMINISTIC: _compiled_plain, OURS: _compiled_ways}
+            runs |= compiled[name](one, images, draws) if name in compiled else {}
         notes |= {name: one.note} if one.note else {}
     field = [plain_candidate(name, run) for name, run in runs.items()]
     timings = race(field, device, SECONDS / (100 if arguments.quick else 1), base=DETERMINISTIC)
@@ -83,28 +85,40 @@ def _field(task: Task, arguments: argparse.Namespace) -> Iterator[tuple[str, Lea
 
 
 def _ways(ours: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], object]]:
-    """Ours, after the stacked and the compiled have been compared with the loop."""
+    """Ours, after the stacked has been compared with the loop."""
     model = ours.model
     _check_stack(model, images[:16])
-    batch = BATCH[images.device.type]
-    predict = partial(tb.predict, inputs=images, samples=draws, progress=False, batch_size=batch)
-    ways: dict[str, Callable[[], object]] = {PREDICT: partial(predict, model)}
+    predict = _predict_of(images, draws)
+    captured = {_words(CAPTURED): partial(predict, model, captured=True)} if images.is_cuda else {}
+    return (
+        {PREDICT: partial(predict, model)}
+        | captured
+        | {
+            LOOP: partial(_loop_of_ours, model, images, draws),
+            STACKED: partial(_stacked, model, images, draws),
+        }
+    )
+
+
+def _compiled_ways(ours: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], object]]:
+    """Ours compiled, after it has been compared with the loop; what else a GPU can do goes with that."""
+    compiled = torch.compile(ours.model, dynamic=False)
+    _check_compiled(compiled, ours.model, images[:16])
+    predict = partial(_predict_of(images, draws), compiled)
+    ways: dict[str, Callable[[], object]] = {_words(COMPILED): predict}
     if images.is_cuda:
-        compiled = torch.compile(model, dynamic=False)
-        _check_compiled(compiled, model, images[:16])
-        fast = partial(predict, compiled, captured=True)
-        half = partial(fast, precision=torch.bfloat16)
+        half = partial(predict, captured=True, precision=torch.bfloat16)
         ways |= {
-            _words(CAPTURED): partial(predict, model, captured=True),
-            _words(COMPILED): partial(predict, compiled),
-            _words(COMPILED, CAPTURED): fast,
+            _words(COMPILED, CAPTURED): partial(predict, captured=True),
             _words(COMPILED, CAPTURED, HALF): half,
             _words(COMPILED, CAPTURED, HALF, REDUCED): partial(half, keep_samples=False),
         }
-    return ways | {
-        LOOP: partial(_loop_of_ours, model, images, draws),
-        STACKED: partial(_stacked, model, images, draws),
-    }
+    return ways
+
+
+def _predict_of(images: Tensor, draws: int) -> Callable[..., object]:
+    batch = BATCH[images.device.type]
+    return partial(tb.predict, inputs=images, samples=draws, progress=False, batch_size=batch)
 
 
 def _words(*options: str) -> str:
@@ -119,7 +133,8 @@ def _compiled_plain(plain: Learner, images: Tensor, draws: int) -> dict[str, Cal
         with torch.autocast(images.device.type, torch.bfloat16):
             return _loop(outputs, images, draws)
 
-    ways = {COMPILED: partial(_loop, outputs, images, draws), f"{COMPILED}, {HALF}": half}
+    ways: dict[str, Callable[[], object]] = {COMPILED: partial(_loop, outputs, images, draws)}
+    ways |= {f"{COMPILED}, {HALF}": half} if images.is_cuda else {}
     return {f"{DETERMINISTIC}, {words}": run for words, run in ways.items()}
 
 
@@ -158,7 +173,7 @@ def _check_stack(model: tb.BayesianModule, images: Tensor) -> None:
 
 
 def _check_compiled(compiled: torch.nn.Module, model: tb.BayesianModule, images: Tensor) -> None:
-    ways = [(model, None), (compiled, None), (compiled, torch.bfloat16)]
+    ways = [(model, None), (compiled, None), *([(compiled, torch.bfloat16)] if images.is_cuda else [])]
     plain, *others = (tb.predict(way, images, 3, progress=False, precision=half).samples for way, half in ways)
     if any((other - plain).abs().max() > 1e-2 for other in others):  # of probabilities; bfloat16 keeps eight bits
         raise SystemExit("a compiled network gives other probabilities than the network; nothing was timed")

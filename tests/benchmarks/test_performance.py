@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -99,6 +100,19 @@ def test_a_race_gives_ratios_turn_by_turn() -> None:
     assert first.turns == second.turns >= 5
     assert second.seconds[0] <= second.seconds[1] <= second.seconds[2]
     assert set(runs) == {"one", "two"}
+
+
+def test_a_turn_on_a_cpu_repeats_its_work_as_far_as_the_time_allows() -> None:
+    runs: list[str] = []
+
+    def work() -> None:
+        sleep(0.001)
+        runs.append("one")
+
+    (timing,) = race([plain_candidate("one", work)], CPU, seconds=0.1, base="one")
+    assert timing.turns >= 5
+    assert len(runs) >= 5 * timing.turns  # up to twenty in a turn of a fifth of the time
+    assert timing.seconds[1] >= 0.001  # of one
 
 
 def test_on_a_cpu_a_candidate_runs_as_it_is() -> None:

@@ -107,7 +107,8 @@ def _place(entry, channels, positions, STRIDED: tl.constexpr):
 def block_of(table_ptr, row, BLOCK: tl.constexpr, STRIDED: tl.constexpr, ALIGNED: tl.constexpr):
     """A row of the table: tensor, where the block begins in memory and in the flat output, its noise, its entries.
 
-    Last comes whether the block is full. Entries are counted from where the block begins, or for channels_last memory from where the tensor does.
+    Last comes whether the block is full. Entries are counted from where the block begins, or for channels_last memory
+    from where the tensor does.
     """
     line = table_ptr + row * 8
     address, start, size = tl.load(line), tl.load(line + 1), tl.load(line + 2)

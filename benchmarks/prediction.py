@@ -61,7 +61,7 @@ def _measured(arguments: argparse.Namespace, task: Task) -> dict[str, Any]:
             absent.append(asdict(one))
             continue
         one.model.eval()
-        runs |= {name: partial(_loop, one.outputs, images, draws)} if name != OURS else _ways(one, images, draws)
+        runs |= _ways(one, images, draws) if name == OURS else {name: partial(_loop, one.outputs, images, draws)}
         if not arguments.quick:
             compiled = {DETERMINISTIC: _compiled_plain, OURS: _compiled_ways}
             runs |= compiled[name](one, images, draws) if name in compiled else {}
@@ -89,15 +89,12 @@ def _ways(ours: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], o
     model = ours.model
     _check_stack(model, images[:16])
     predict = _predict_of(images, draws)
-    captured = {_words(CAPTURED): partial(predict, model, captured=True)} if images.is_cuda else {}
-    return (
-        {PREDICT: partial(predict, model)}
-        | captured
-        | {
-            LOOP: partial(_loop_of_ours, model, images, draws),
-            STACKED: partial(_stacked, model, images, draws),
-        }
-    )
+    ways: dict[str, Callable[[], object]] = {PREDICT: partial(predict, model)}
+    if images.is_cuda:
+        ways[_words(CAPTURED)] = partial(predict, model, captured=True)
+    ways[LOOP] = partial(_loop_of_ours, model, images, draws)
+    ways[STACKED] = partial(_stacked, model, images, draws)
+    return ways
 
 
 def _compiled_ways(ours: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], object]]:

@@ -41,6 +41,20 @@ def test_two_hundred_captured_steps_are_the_plain_ones(sampler: str, family: str
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+def test_a_compiled_model_is_captured_too() -> None:
+    torch._dynamo.reset()
+    torch.backends.cudnn.deterministic = True
+    (model, elbo, optimizer), plain = parts("fused"), parts("fused")
+    step = tb.CapturedStep(torch.compile(model, dynamic=False), elbo, optimizer)
+    torch.manual_seed(5)
+    losses = [step(x, y).loss.detach().clone() for x, y in batches(50)]
+    assert step.captured
+    torch.manual_seed(5)
+    expected = [tb.training_step(plain[0], plain[1], x, y, plain[2]).loss.detach() for x, y in batches(50)]
+    torch.testing.assert_close(torch.stack(losses), torch.stack(expected), rtol=1e-3, atol=1e-3)
+
+
 def test_a_new_learning_rate_and_another_batch_size_are_taken_up() -> None:
     torch.backends.cudnn.deterministic = True
     captured, plain = parts("fused"), parts("fused")

@@ -137,3 +137,15 @@ def test_a_compiled_network_takes_the_same_steps(name: str, monkeypatch: pytest.
     for key, value in expected.items():
         torch.testing.assert_close(found[key], value, rtol=1e-5, atol=1e-7)
     assert counter.frame_count == 1  # traced once, also for a neighbour
+
+
+def test_where_torch_cannot_compile_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def backend(*_: object) -> None:
+        raise RuntimeError("no compiler here")
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    data = Examples(torch.rand(40, 1, 8, 8), torch.randint(0, 10, (40,)))
+    trainer = Trainer(experiment("digits").changed(compiled=True), data, 0)
+    with pytest.raises(ValueError, match=r"`compiled` \(=True\) must be false .*no compiler here.*; install a C\+\+"):
+        trainer.advance(1)

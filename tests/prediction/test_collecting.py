@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tribayes.prediction.collecting import _GROUP, Answers, _Carrier, collect
+from tribayes.prediction.source import Kept
 
 
 def test_rows_of_one_network_or_several_become_one_tensor() -> None:
@@ -33,6 +34,12 @@ def test_what_was_brought_to_the_host_is_joined_there() -> None:
     joined = first.joined(more)
     assert joined.on_host is not None
     assert torch.equal(joined.on_host, samples + 1)
+
+
+def test_what_was_brought_to_the_host_is_kept_without_a_copy() -> None:
+    samples = torch.rand(5, 4, 3)
+    brought = samples.clone()
+    assert Kept(samples, brought).samples is brought
 
 
 class Line:

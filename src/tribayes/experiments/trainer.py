@@ -7,7 +7,6 @@ a CPU and, captured once, as a CUDA graph; the host comes in once a window of st
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tribayes.experiments.compiling import compiled
 from tribayes.experiments.models import Cifar10Full, DigitsNet, LeNet, SeededDropout
 from tribayes.experiments.setting import Setting
 from tribayes.experiments.sgd import CaffeSGD, Parameter
@@ -63,7 +63,7 @@ class Trainer:
             if isinstance(module, SeededDropout):
                 module.generator = self.generator
         self.optimizer = CaffeSGD(_parameters(setting, self.model), setting.momentum)
-        self._nll = _compiled(self._plain_nll) if setting.compiled else self._plain_nll
+        self._nll = compiled(self._plain_nll) if setting.compiled else self._plain_nll
         self.nu = setting.kl_weight / len(train)
         self.iteration = 0
         # the window under way, on the device: where it stands, and a row a step: the images, their labels, and the
@@ -184,12 +184,6 @@ class Trainer:
         if not isinstance(self.model, BayesianModule):
             return self.model(images)
         return self.model.apply_weights(self.model.sample_weights(generator=source), images)
-
-
-def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    # while it traces, torch looks at the .grad of the draws it is handed, and warns of that itself
-    warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
-    return torch.compile(function, dynamic=False)
 
 
 def build_model(setting: Setting, seed: int) -> nn.Module:

@@ -328,4 +328,4 @@ def test_a_trial_that_beats_what_became_ours_is_named() -> None:
     on_the_test_set = trial("seen", 0.1, tau=0.9)
     assert "better still" not in text(chosen, worse, on_the_test_set)
     better = trial("better", 0.17, validation=5000, tau=0.2)
-    assert "A trial of later, better, was better still there (17.00 %)" in text(chosen, worse, better)
+    assert "A later trial, better, was better still on them (17.00 %)" in text(chosen, worse, better)

@@ -7,9 +7,12 @@ import torch
 from torch import Tensor, nn
 
 import tribayes as tb
+from tests.compiling import draws_are_compiled
+
+Parts = tuple[tb.BayesianModule, tb.ELBO, torch.optim.Optimizer]
 
 
-def parts(sampler: str, family: str = "tridiagonal") -> tuple[tb.BayesianModule, tb.ELBO, torch.optim.Optimizer]:
+def parts(sampler: str, family: str = "tridiagonal") -> Parts:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8 * 9, 10))
     model = tb.to_bayesian(net, sampler=sampler, family=family).cuda()
@@ -28,31 +31,27 @@ def batches(count: int) -> list[tuple[Tensor, Tensor]]:
     ("sampler", "family"), [("torch", "tridiagonal"), ("fused", "tridiagonal"), ("torch", "mean_field")]
 )
 def test_two_hundred_captured_steps_are_the_plain_ones(sampler: str, family: str) -> None:
+    check_steps(parts(sampler, family), parts(sampler, family), compiled=False)
+
+
+@draws_are_compiled
+def test_a_compiled_model_is_captured_too() -> None:
+    torch._dynamo.reset()
+    check_steps(parts("fused"), parts("fused"), compiled=True)
+
+
+def check_steps(captured: Parts, plain: Parts, compiled: bool) -> None:
     torch.backends.cudnn.deterministic = True
-    captured, plain = parts(sampler, family), parts(sampler, family)
-    step = tb.CapturedStep(*captured)
+    model, elbo, optimizer = captured
+    step = tb.CapturedStep(torch.compile(model, dynamic=False) if compiled else model, elbo, optimizer)
     torch.manual_seed(5)
     losses = [step(x, y).loss.detach().clone() for x, y in batches(200)]
     assert step.captured
     torch.manual_seed(5)
     expected = [tb.training_step(plain[0], plain[1], x, y, plain[2]).loss.detach() for x, y in batches(200)]
     torch.testing.assert_close(torch.stack(losses), torch.stack(expected), rtol=1e-4, atol=1e-4)
-    for a, b in zip(captured[0].parameters(), plain[0].parameters(), strict=True):
+    for a, b in zip(model.parameters(), plain[0].parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
-def test_a_compiled_model_is_captured_too() -> None:
-    torch._dynamo.reset()
-    torch.backends.cudnn.deterministic = True
-    (model, elbo, optimizer), plain = parts("fused"), parts("fused")
-    step = tb.CapturedStep(torch.compile(model, dynamic=False), elbo, optimizer)
-    torch.manual_seed(5)
-    losses = [step(x, y).loss.detach().clone() for x, y in batches(50)]
-    assert step.captured
-    torch.manual_seed(5)
-    expected = [tb.training_step(plain[0], plain[1], x, y, plain[2]).loss.detach() for x, y in batches(50)]
-    torch.testing.assert_close(torch.stack(losses), torch.stack(expected), rtol=1e-3, atol=1e-3)
 
 
 def test_a_new_learning_rate_and_another_batch_size_are_taken_up() -> None:

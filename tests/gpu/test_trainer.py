@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.compiling import draws_are_compiled
 from tribayes.experiments.catalogue import experiment
 from tribayes.experiments.environment import compute_repeatably
 from tribayes.experiments.side_by_side import train_side_by_side
@@ -51,6 +52,7 @@ def test_captured_steps_are_the_eager_steps(name: str) -> None:
     assert_same(eager, captured)
 
 
+@draws_are_compiled
 @pytest.mark.parametrize("name", ["mnist-lenet100", "cifar10"])
 def test_compiled_steps_can_be_captured_and_are_nearly_the_plain_ones(name: str) -> None:
     torch._dynamo.reset()

@@ -10,6 +10,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils.data import DataLoader, TensorDataset
 
 import tribayes as tb
+from tests.compiling import draws_are_compiled
 from tests.networks import bayesian, inputs_of, same_tensors
 
 STEPS = 4
@@ -61,7 +62,7 @@ def test_a_step_is_one_step_of_fit() -> None:
     assert same_tensors(model.state_dict(), twin.state_dict())
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+@draws_are_compiled
 def test_a_compiled_model_takes_the_same_steps() -> None:
     torch._dynamo.reset()
     model = bayesian("MLP")

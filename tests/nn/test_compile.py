@@ -11,15 +11,13 @@ import torch
 from torch import Tensor
 
 import tribayes as tb
+from tests.compiling import draws_are_compiled
 from tests.networks import NETWORKS, any_family, any_network, bayesian, inputs_of
 from tribayes.nn import joint
 from tribayes.posterior import tridiagonal
 
-# torch's compiler uses what torch has deprecated, and looks at the .grad of the draws it hands to a recurrent layer.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
-]
+# torch's compiler uses what torch has deprecated
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), draws_are_compiled]
 
 
 @pytest.fixture(autouse=True)

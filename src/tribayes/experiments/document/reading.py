@@ -30,9 +30,7 @@ def better_text(trials: list[Trial]) -> str:
     best = min((trial for trial in trials if trial.validation), key=lambda trial: trial.error, default=None)
     if best is None or best.changes == _of_ours():
         return ""
-    return (
-        f"A trial of later, {best.name}, was better still there ({percent(best.error)}); it has not been run in full."
-    )
+    return f"A later trial, {best.name}, was better still on them ({percent(best.error)}); it has not been run in full."
 
 
 def gap_text(trials: list[Trial]) -> str | None:

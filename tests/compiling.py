@@ -2,5 +2,9 @@
 
 import pytest
 
-# torch's compiler looks at the .grad of draws it is handed; it hides the warning of that from users, not from pytest
-draws_are_compiled = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+# what torch warns of while it compiles, and hides from users or means as advice
+draws_are_compiled = pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning",  # it looks at the draws it is handed
+    "ignore:.*should not be instantiated. Methods on autograd functions:DeprecationWarning",  # torch 2.11
+    "ignore:TensorFloat32 tensor cores for float32 matrix multiplication available:UserWarning",  # on a GPU
+)

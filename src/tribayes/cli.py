@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +42,7 @@ Samples = Annotated[int, typer.Option(min=1, help="How many networks to draw.")]
 
 def main() -> None:
     """Run the command line; what went wrong is said in a sentence."""
+    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # torch's compiler advises lower precision
     try:
         app()
     except (ValueError, OSError, ImportError) as error:
@@ -106,8 +108,8 @@ def _train(job: fitting.Job, resume: bool, checkpoint_seconds: float, tensorboar
             session = job.begin(checkpoint_seconds, stack)
             if tensorboard:
                 fitting.add_tensorboard(session, stack)
-            if resume:
-                print("\n".join(fitting.resumption_notes(session)))
+            for note in fitting.notes(session, resume):
+                print(note)
             fitting.train_shown(session)
     except Stopped as stopped:
         print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {job.run.folder}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,9 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 import tribayes as tb
 from tests.compiling import draws_are_compiled
+from tribayes.experiments import compiling
 from tribayes.experiments.catalogue import experiment
+from tribayes.experiments.compiling import is_compiled
 from tribayes.experiments.sgd import CaffeSGD, Parameter
 from tribayes.experiments.trainer import Examples, Trainer, batch_order, build_model, learning_rate, warm_up
 
@@ -121,12 +124,47 @@ def test_looking_at_the_error_does_not_change_the_training() -> None:
     assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
 
 
+@pytest.mark.parametrize(
+    ("device", "changes", "expected"),
+    [
+        ("cuda", {}, True),
+        ("cuda", {"iterations": 99_999}, False),
+        ("cuda", {"dropout": 0.5}, False),
+        ("cuda", {"network": "lenet-100"}, False),
+        ("cuda", {"network": "lenet-100", "iterations": 150_000}, True),
+        ("cuda", {"network": "digits", "iterations": 1_000_000}, False),
+        ("cuda", {"compiled": False}, False),
+        ("cpu", {}, False),
+        ("cpu", {"compiled": True, "iterations": 1}, True),
+    ],
+)
+def test_a_network_is_compiled_where_that_is_faster(
+    device: str, changes: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "find_spec", lambda name: name)  # Triton is there
+    setting = experiment("cifar10-ours").changed(**changes)
+    assert is_compiled(setting, torch.device(device)) is expected
+
+
+def test_without_triton_a_network_is_compiled_only_where_one_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "find_spec", lambda _: None)
+    setting, device = experiment("cifar10-ours"), torch.device("cuda")
+    assert not is_compiled(setting, device)
+    assert is_compiled(setting.changed(compiled=True), device)
+
+
+def compile_by(backend: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let torch compile by a backend of ours, which has none of inductor's options."""
+    usual = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda function, **_: usual(function, backend=backend, dynamic=False))
+
+
 @draws_are_compiled
 @pytest.mark.parametrize("name", ["digits", "digits-frequentist"])
 def test_a_compiled_network_takes_the_same_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("aot_eager")
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counter))
+    compile_by(counter, monkeypatch)
     torch.manual_seed(0)
     data = Examples(torch.rand(40, 1, 8, 8), torch.randint(0, 10, (40,)))
     plain, compiled, neighbour = (
@@ -147,7 +185,7 @@ def test_where_torch_cannot_compile_the_reason_is_said(monkeypatch: pytest.Monke
         raise RuntimeError("no compiler here")
 
     torch._dynamo.reset()
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    compile_by(backend, monkeypatch)
     data = Examples(torch.rand(40, 1, 8, 8), torch.randint(0, 10, (40,)))
     trainer = Trainer(experiment("digits").changed(compiled=True), data, 0)
     with pytest.raises(

@@ -103,7 +103,13 @@ def add_tensorboard(session: Session, stack: ExitStack) -> None:
     session.listeners.append(stack.enter_context(log))
 
 
-def resumption_notes(session: Session) -> list[str]:
+def notes(session: Session, resumed: bool) -> list[str]:
+    """What to know before the training begins or goes on."""
+    found = _resumption_notes(session) if resumed else []
+    return [*found, "the network is compiled first, which takes some seconds"] if session.trainer.compiled else found
+
+
+def _resumption_notes(session: Session) -> list[str]:
     """Where a resumed run goes on, and what on this machine is not as it was."""
     run, iteration = session.run, session.trainer.iteration
     place = f"at iteration {iteration:,}" if iteration else "at the beginning: it had no checkpoint yet"

@@ -58,7 +58,7 @@ def check_setting(setting: Setting) -> Setting:
 def _value(key: str, text: str, kind: Any) -> Any:
     if kind is str:
         return text
-    if kind is bool:
+    if kind in (bool, bool | None):
         return _bool(key, text)
     if get_origin(kind) is Mapping:
         return _mapping(key, text)

@@ -39,7 +39,7 @@ class Setting:
     guards: str = "paper"
     estimator: str = "plain"  # one draw a step; "antithetic": a draw and its mirror image
     sampler: str = "auto"  # "torch", "fused"
-    compiled: bool = False  # the network by torch.compile
+    compiled: bool | None = None  # the network by torch.compile; None: where that is faster (compiling.py)
     validation: int = 0  # training images held out, and tested on instead of the test set
 
     def __post_init__(self) -> None:

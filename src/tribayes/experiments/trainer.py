@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tribayes.experiments.compiling import compiled
+from tribayes.experiments.compiling import compiled, is_compiled
 from tribayes.experiments.models import Cifar10Full, DigitsNet, LeNet, SeededDropout
 from tribayes.experiments.setting import Setting
 from tribayes.experiments.sgd import CaffeSGD, Parameter
@@ -63,7 +63,8 @@ class Trainer:
             if isinstance(module, SeededDropout):
                 module.generator = self.generator
         self.optimizer = CaffeSGD(_parameters(setting, self.model), setting.momentum)
-        self._nll = compiled(self._plain_nll) if setting.compiled else self._plain_nll
+        self.compiled = is_compiled(setting, self.device)
+        self._nll = compiled(self._plain_nll) if self.compiled else self._plain_nll
         self.nu = setting.kl_weight / len(train)
         self.iteration = 0
         # the window under way, on the device: where it stands, and a row a step: the images, their labels, and the

@@ -25,6 +25,8 @@ class CapturedStep:
     is recorded anew, so for a rate that changes every step give the optimizer a tensor as its `lr`. A batch of another
     shape (often the last) is not replayed but run as it is.
 
+    A model by `torch.compile` is captured, too: compiling fuses what the graph then launches.
+
     The returned terms are overwritten by the next step: read them, or clone them, before. They are values without a
     graph, for the backward pass is over.
 

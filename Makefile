@@ -28,7 +28,7 @@ unit: $(READY)
 bench: $(READY)  ## what being Bayesian costs beside the plain network and other libraries, on this machine's device
 	-$(BIN)/python -m benchmarks.peers.install  # without a network the tables say that the peers are missing
 	$(BIN)/python -m benchmarks.law
-	$(foreach name,$(BENCHMARKS),$(BIN)/python -m benchmarks.$(name) &&) $(BIN)/python -m benchmarks.performance
+	$(foreach name,$(BENCHMARKS),$(BIN)/python -m benchmarks.$(name) $(if $(filter step training,$(name)),--compiled) &&) $(BIN)/python -m benchmarks.performance
 
 reproduce: $(READY)  ## every experiment of the paper, three seeds each: minutes on a GPU, days without
 	$(BIN)/tribayes reproduce all

@@ -41,6 +41,16 @@ def settle(arguments: argparse.Namespace) -> None:
     torch.manual_seed(0)
 
 
+def kept(benchmark: str, arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """The figures that this machine, set up as now, left before; nothing of quick runs, or where it left none."""
+    here = {"kind": machine.kind_of(arguments.device), "threads": arguments.threads, "torch": torch.__version__}
+    here |= {"cudnn_benchmark": arguments.cudnn_benchmark}
+    for one in store.stored(benchmark, arguments.into or store.RESULTS):
+        if not (arguments.quick or one["quick"]) and here.items() <= one["machine"].items():
+            return one["figures"]
+    return {}
+
+
 def keep(benchmark: str, figures: Mapping[str, Any], arguments: argparse.Namespace) -> None:
     """Store the figures; those of a quick run only where a folder is named."""
     if arguments.quick and arguments.into is None:

@@ -5,7 +5,8 @@
 A step is forward, loss with its divergence, backward and SGD with momentum (one fused update), on a batch that lies on
 the device; on a GPU a CUDA graph for everyone. Guards of ours are part of its step. A ResNet's step takes half a minute
 on a CPU of two cores, so there they are left out unless they are named. --compiled adds the plain network and ours by
-torch.compile, which takes its time before.
+torch.compile, which takes its time before. Each network is kept as soon as it has run; those that are not run keep the
+row that the same machine left before.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ def main(words: Sequence[str] | None = None) -> None:
     arguments = command.parsed(parser, words)
     names = arguments.network or (ON_A_CPU if arguments.device.type == "cpu" else tuple(TASKS))
     check_draw(arguments.device, "fused" if arguments.device.type == "cuda" else "torch")
-    rows = []
+    rows = {row["name"]: row for row in command.kept("step", arguments).get("networks", [])}
     for name in names:
-        rows.append(isolated(partial(_row, arguments, name), arguments.device))
-        print(_table(rows[-1]), "\n")
-    command.keep("step", {"networks": rows}, arguments)
+        rows[name] = isolated(partial(_row, arguments, name), arguments.device)
+        print(_table(rows[name]), "\n")
+        command.keep("step", {"networks": [rows[task] for task in TASKS if task in rows]}, arguments)
 
 
 def _row(arguments: argparse.Namespace, name: str, eager: Mapping[str, str]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """How long LeNet-100 trains: 100,000 iterations by `tribayes fit`'s trainer, one seed, and three side by side.
 
-    python -m benchmarks.training [--device cpu|cuda] [--iterations N] [--quick]
+    python -m benchmarks.training [--device cpu|cuda] [--iterations N] [--compiled] [--quick]
 
 Images are made up, of MNIST's size and number. On a CPU, and of the plain network, fewer iterations are run and the
-time is scaled.
+time is scaled. --compiled adds ours by torch.compile; the time of compiling, with an empty cache, is in the whole.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ RUNS = (  # what is run, in words; the experiment; how many seeds
     ("ours", "mnist-lenet100", 1),
     (f"ours, {SEEDS} seeds side by side", "mnist-lenet100", SEEDS),
 )
+COMPILED = tuple((f"{name}, compiled", which, seeds) for name, which, seeds in RUNS[1:])
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,18 @@ class Duration:
 def main(words: Sequence[str] | None = None) -> None:
     parser = command.parser(__doc__)
     parser.add_argument("--iterations", type=int, default=None, help=f"default: {WHOLE:,}, or fewer as said above")
+    parser.add_argument("--compiled", action="store_true", help="also by torch.compile")
     arguments = command.parsed(parser, words)
+    torch.compiler.config.force_disable_caches = arguments.compiled
     examples = _examples(arguments.device, 500 if arguments.quick else 60_000)
-    durations = [_run(name, _setting(which, arguments), examples, seeds) for name, which, seeds in RUNS]
-    header = ["run", "iterations", "seconds", "seconds for 100,000"]
-    print(format_table(header, [[one.name, one.iterations, one.seconds, one.whole] for one in durations]))
+    runs = [(*run, False) for run in RUNS] + [(*run, True) for run in COMPILED if arguments.compiled]
+    durations = [
+        _run(name, _setting(which, arguments).changed(compiled=compiled), examples, seeds)
+        for name, which, seeds, compiled in runs
+    ]
+    header = ["run", "iterations", "seconds", "seconds for 100,000", "seconds for 1,000"]
+    rows = [[one.name, one.iterations, one.seconds, one.whole, one.window_seconds[1]] for one in durations]
+    print(format_table(header, rows))
     command.keep("training", {"runs": [asdict(one) | {"whole": one.whole} for one in durations]}, arguments)
 
 
@@ -69,6 +77,7 @@ def _setting(which: str, arguments: argparse.Namespace) -> Setting:
 
 
 def _run(name: str, setting: Setting, examples: Examples, seeds: int) -> Duration:
+    torch.compiler.reset()
     trainers = [Trainer(setting, examples, seed) for seed in range(seeds)]
     marks = [perf_counter()]
     train_side_by_side(trainers, lambda: marks.append(_now(trainers[0].device)))

@@ -154,9 +154,10 @@ INTRODUCTIONS = {
     "draw": "One draw of K weights and its backward pass. The floor is two and a half copies of K numbers: forward the "
     "means are read and the draw written; backward means and slopes are read and slopes written.",
     "step": "Forward, loss with its divergence, backward and SGD with momentum in one fused update; ours with its "
-    "guards. The floor is the plain step and the bytes beyond it.",
+    "guards. Compiled (`--compiled`): by `torch.compile`, whose own time is not counted. The floor is the plain step "
+    "and the bytes beyond it.",
     "training": "LeNet-100 by the trainer of `tribayes fit`, on made-up images of MNIST's size and number. Warm-up and "
-    "capture are in the seconds.",
+    "capture are in the seconds; so is compiling (`--compiled`), with an empty cache.",
     "prediction": "Draws and passes until every probability is there. `tribayes.predict` also brings them to the host. "
     "Compiled: by `torch.compile`, whose own time is not counted; in bfloat16 with the error of docs/estimators.md. "
     "The floor is the larger of two: operations at the speed of a matrix product (TF32 on a GPU), and bytes at the "

@@ -14,6 +14,7 @@ import torch
 
 import tribayes as tb
 from benchmarks import checks, draw, growth, memory, peers, prediction, step, training
+from benchmarks import command as options
 from benchmarks.isolation import isolated
 from benchmarks.learners import Deterministic, Learner
 from benchmarks.networks import TASKS, resnet18, resnet50
@@ -46,6 +47,21 @@ def test_a_quick_run_leaves_a_file_that_says_where_and_how(results: Path, name: 
     assert stored["machine"]["torch"] == torch.__version__
     assert stored["machine"]["copy_bytes_per_second"] > 0
     assert not list(results.glob("*.part"))
+
+
+def test_networks_keep_the_rows_that_the_same_machine_left(results: Path, tmp_path: Path) -> None:
+    stored = json.loads((results / "step-cpu.json").read_text()) | {"quick": False}
+    (tmp_path / "step-cpu.json").write_text(json.dumps(stored))
+    words = ["--device", "cpu", "--into", str(tmp_path)]
+
+    def kept(*more: str) -> Mapping[str, Any]:
+        return options.kept("step", options.parser("").parse_args([*words, *more]))
+
+    assert kept() == stored["figures"]
+    assert kept("--quick") == {}
+    assert kept("--threads", str(torch.get_num_threads() + 1)) == {}
+    (tmp_path / "step-cpu.json").write_text(json.dumps(stored | {"quick": True}))
+    assert kept() == {}
 
 
 def test_peers_that_are_not_there_are_named(results: Path) -> None:

@@ -14,6 +14,7 @@ import typer
 from tribayes._errors import refusal
 from tribayes._table import format_table
 from tribayes.experiments import fitting
+from tribayes.experiments.allocator import keep_freed_memory
 from tribayes.experiments.asking import ask_about
 from tribayes.experiments.catalogue import EXPERIMENTS
 from tribayes.experiments.environment import choose_device, compute_repeatably, use_threads
@@ -43,6 +44,7 @@ Samples = Annotated[int, typer.Option(min=1, help="How many networks to draw.")]
 def main() -> None:
     """Run the command line; what went wrong is said in a sentence."""
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # torch's compiler advises lower precision
+    keep_freed_memory()
     try:
         app()
     except (ValueError, OSError, ImportError) as error:

@@ -1,0 +1,50 @@
+"""Freed memory comes back without page faults, in a process that asks for it."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+PAGES = 4096  # of 4 KiB in each of three tensors
+FAULTS = f"""
+import resource, sys, torch
+from tribayes.experiments.allocator import keep_freed_memory, set_thresholds
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+if "keep" in sys.argv:
+    keep_freed_memory()
+else:
+    set_thresholds(2**16, 2**16)
+for _ in range(5):
+    before = faults()
+    held = [torch.ones({PAGES} * 1024) for _ in range(3)]
+    del held
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep freed memory")
+def test_freed_memory_is_kept_where_it_is_asked_for() -> None:
+    given_back, kept = (
+        int(subprocess.run([sys.executable, "-c", FAULTS, word], capture_output=True, text=True, check=True).stdout)
+        for word in ("give", "keep")
+    )
+    assert given_back > 2 * PAGES
+    assert kept < 0.01 * PAGES
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep freed memory")
+def test_its_benchmark_runs() -> None:
+    command = [sys.executable, "-m", "benchmarks.allocator", "--quick", "--threads", "1"]
+    out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [line.split()[:2] for line in out.splitlines()[2:]] == [
+        [name, way] for name in ("mnist-lenet100", "cifar10") for way in ("usual", "kept")
+    ]

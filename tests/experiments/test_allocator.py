@@ -5,11 +5,8 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
 
 PAGES = 4096  # of 4 KiB in each of three tensors
 FAULTS = f"""
@@ -39,12 +36,3 @@ def test_freed_memory_is_kept_where_it_is_asked_for() -> None:
     )
     assert given_back > 2 * PAGES
     assert kept < 0.01 * PAGES
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep freed memory")
-def test_its_benchmark_runs() -> None:
-    command = [sys.executable, "-m", "benchmarks.allocator", "--quick", "--threads", "1"]
-    out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert [line.split()[:2] for line in out.splitlines()[2:]] == [
-        [name, way] for name in ("mnist-lenet100", "cifar10") for way in ("usual", "kept")
-    ]

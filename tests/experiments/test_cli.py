@@ -13,7 +13,9 @@ from PIL import Image
 
 import tribayes as tb
 from tests.experiments.small import CPU, NoDisplay, names, session, timeless, tribayes
+from tribayes import cli
 from tribayes.data import load
+from tribayes.experiments import fitting
 from tribayes.experiments.catalogue import EXPERIMENTS
 from tribayes.experiments.judging import summary
 from tribayes.experiments.lock import only_one
@@ -141,6 +143,21 @@ def test_another_version_is_mentioned(tmp_path: Path) -> None:
     out = tribayes("fit", "--resume", "--run", tmp_path / "r").out
     said = f"note: torch was 1.0, is {torch.__version__}; the result may differ from an uninterrupted run's"
     assert out.splitlines()[1] == said
+
+
+def test_that_a_network_is_compiled_is_said_before(tmp_path: Path) -> None:
+    started = session(tmp_path / "r")
+    assert fitting.notes(started, resumed=False) == []
+    started.trainer.compiled = True
+    assert fitting.notes(started, resumed=False) == ["the network is compiled first, which takes some seconds"]
+    assert len(fitting.notes(started, resumed=True)) == 2
+
+
+def test_the_command_keeps_freed_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(cli, "keep_freed_memory", lambda: calls.append("kept"))
+    tribayes("experiments")
+    assert calls == ["kept"]
 
 
 def test_evaluate(run: Path) -> None:

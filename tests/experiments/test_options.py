@@ -20,7 +20,7 @@ def test_values_by_type() -> None:
         "prior_scale": {"fc*": 1.0, "*": 0.5},
     }
     assert type(found["batch"]) is int
-    assert parse_changes(["xavier=false"]) == {"xavier": False}
+    assert parse_changes(["xavier=false", "compiled=true"]) == {"xavier": False, "compiled": True}
 
 
 @pytest.mark.parametrize(

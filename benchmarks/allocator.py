@@ -16,9 +16,9 @@ import torch
 
 from benchmarks.racing import Timing, plain_candidate, race
 from tribayes._table import format_table
-from tribayes.experiments.allocator import has_glibc, keep_freed_memory, set_thresholds
 from tribayes.experiments.catalogue import experiment
 from tribayes.experiments.trainer import Examples, Trainer
+from tribayes.inference.allocator import has_glibc, keep_freed_memory, set_thresholds
 
 USUAL, KEPT = "usual", "kept"
 CASES = (  # experiment, size of an image, bytes of the largest activation

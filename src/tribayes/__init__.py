@@ -27,6 +27,7 @@ from tribayes.inference import (
     History,
     Likelihood,
     fit,
+    keep_freed_memory,
     parameter_groups,
     training_step,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "TridiagonalNormal",
     "ablate_correlation",
     "fit",
+    "keep_freed_memory",
     "kl",
     "layer_report",
     "metrics",

@@ -14,7 +14,6 @@ import typer
 from tribayes._errors import refusal
 from tribayes._table import format_table
 from tribayes.experiments import fitting
-from tribayes.experiments.allocator import keep_freed_memory
 from tribayes.experiments.asking import ask_about
 from tribayes.experiments.catalogue import EXPERIMENTS
 from tribayes.experiments.environment import choose_device, compute_repeatably, use_threads
@@ -25,6 +24,7 @@ from tribayes.experiments.reproduce import Place, entries_of, estimate, pending
 from tribayes.experiments.reproduce import reproduce as run_all
 from tribayes.experiments.run import Run
 from tribayes.experiments.stopping import Stopped
+from tribayes.inference.allocator import keep_freed_memory
 
 app = typer.Typer(
     name="tribayes",

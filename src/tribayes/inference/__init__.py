@@ -1,5 +1,6 @@
 """Learning: likelihoods, the objective, parameter groups, the training loop."""
 
+from tribayes.inference.allocator import keep_freed_memory
 from tribayes.inference.captured import CapturedStep
 from tribayes.inference.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from tribayes.inference.objective import ELBO, ELBOTerms
@@ -16,6 +17,7 @@ __all__ = [
     "History",
     "Likelihood",
     "fit",
+    "keep_freed_memory",
     "parameter_groups",
     "training_step",
 ]

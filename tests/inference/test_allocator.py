@@ -11,7 +11,7 @@ import pytest
 PAGES = 4096  # of 4 KiB in each of three tensors
 FAULTS = f"""
 import resource, sys, torch
-from tribayes.experiments.allocator import keep_freed_memory, set_thresholds
+from tribayes.inference.allocator import keep_freed_memory, set_thresholds
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -64,6 +64,15 @@ def test_networks_keep_the_rows_that_the_same_machine_left(results: Path, tmp_pa
     assert kept() == {}
 
 
+def test_each_network_is_kept_beside_those_that_ran_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step, "_row", lambda _arguments, name, _eager: {"name": name})
+    monkeypatch.setattr(step, "_table", lambda row: row["name"])
+    for name in ("cifar10-full", "lenet-100"):
+        step.main(["--device", "cpu", "--into", str(tmp_path), "--network", name])
+    rows = json.loads((tmp_path / "step-cpu.json").read_text())["figures"]["networks"]
+    assert rows == [{"name": "lenet-100"}, {"name": "cifar10-full"}]
+
+
 def test_peers_that_are_not_there_are_named(results: Path) -> None:
     row = json.loads((results / "step-cpu.json").read_text())["figures"]["networks"][0]
     assert [one["name"] for one in row["timings"]] == ["deterministic", "ours"]

@@ -8,10 +8,13 @@ import sys
 
 import pytest
 
-PAGES = 4096  # of 4 KiB in each of three tensors
+PAGES = 4096  # of 4 KiB in each of three blocks
 FAULTS = f"""
-import resource, sys, torch
+import ctypes, resource, sys
 from tribayes.inference.allocator import keep_freed_memory, set_thresholds
+
+library, size = ctypes.CDLL(None), {PAGES} * 4096
+library.malloc.restype = ctypes.c_void_p
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -19,11 +22,14 @@ def faults():
 if "keep" in sys.argv:
     keep_freed_memory()
 else:
-    set_thresholds(2**16, 2**16)
+    set_thresholds(2 * size, size)
 for _ in range(5):
     before = faults()
-    held = [torch.ones({PAGES} * 1024) for _ in range(3)]
-    del held
+    blocks = [ctypes.c_void_p(library.malloc(size)) for _ in range(3)]
+    for block in blocks:
+        library.memset(block, 1, size)
+    for block in reversed(blocks):
+        library.free(block)
 print(faults() - before)
 """
 

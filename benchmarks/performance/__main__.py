@@ -1,7 +1,7 @@
-"""docs/performance.md from the stored results.
+"""docs/performance.md and README's table from the stored results.
 
-python -m benchmarks.performance           # write it
-python -m benchmarks.performance --check   # is it up to date?
+python -m benchmarks.performance           # write them
+python -m benchmarks.performance --check   # are they up to date?
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.performance.document import document
+from benchmarks.performance.readme import speed_block
 from benchmarks.store import RESULTS, ROOT
+from tribayes.experiments.document.readme import replaced
+from tribayes.experiments.storing import store
 
-PAGE = ROOT / "docs" / "performance.md"
+PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -21,12 +24,14 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder with the result files")
     parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--readme", type=Path, default=README)
     arguments = parser.parse_args(words)
-    text = document(arguments.results)
-    if not arguments.check:
-        arguments.page.write_text(text)
-    elif not arguments.page.is_file() or arguments.page.read_text() != text:
-        raise SystemExit(f"{arguments.page.name} is not what the results say; run python -m benchmarks.performance")
+    readme = replaced(arguments.readme.read_text(), speed_block(arguments.results), "speed")
+    for path, text in ((arguments.page, document(arguments.results)), (arguments.readme, readme)):
+        if not arguments.check:
+            store(path, text.encode())
+        elif not path.is_file() or path.read_text() != text:
+            raise SystemExit(f"{path.name} is not what the results say; run python -m benchmarks.performance")
 
 
 if __name__ == "__main__":

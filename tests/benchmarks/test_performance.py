@@ -23,6 +23,7 @@ from benchmarks.performance import __main__ as command
 from benchmarks.performance.document import document
 from benchmarks.performance.floors import step_bytes
 from benchmarks.performance.markdown import number
+from benchmarks.performance.readme import speed_block
 from benchmarks.racing import CaptureFailed, candidate, plain_candidate, race
 
 CPU = torch.device("cpu")
@@ -105,6 +106,34 @@ def test_the_page_can_be_made_without_any_file(tmp_path: Path) -> None:
 
 def test_the_committed_page_is_up_to_date() -> None:
     command.main(["--check"])
+
+
+def test_the_readme_has_a_row_for_each_network(results: Path, tmp_path: Path) -> None:
+    stored = json.loads((results / "step-cpu.json").read_text())
+    ours = stored["figures"]["networks"][0]["timings"][1]
+    ours["ratio"] = [1.2, 1.3, 1.4]
+    (tmp_path / "step-cpu.json").write_text(json.dumps(stored))
+    block = speed_block(tmp_path)
+    assert "| CPU, LeNet-100 | **1.30** | – | – | – | – | – | – | – |" in block
+    ours["how"] = "not capturable, eager: a reason"
+    (tmp_path / "step-cpu.json").write_text(json.dumps(stored))
+    assert "**1.30 (no graph)**" in speed_block(tmp_path)
+    assert speed_block(tmp_path / "none") == "Not measured yet.\n"
+
+
+def test_page_and_readme_are_written(results: Path, tmp_path: Path) -> None:
+    page, readme = tmp_path / "page.md", tmp_path / "readme.md"
+    readme.write_text("before\n<!-- speed:start -->\nold\n<!-- speed:end -->\nafter\n")
+    words = ["--results", str(results), "--page", str(page), "--readme", str(readme)]
+    with pytest.raises(SystemExit, match=r"page\.md is not"):
+        command.main([*words, "--check"])
+    command.main(words)
+    command.main([*words, "--check"])
+    assert page.read_text() == document(results)
+    assert speed_block(results) in readme.read_text()
+    readme.write_text(readme.read_text().replace("CPU, LeNet", "CPU, a LeNet"))
+    with pytest.raises(SystemExit, match=r"readme\.md is not what the results say"):
+        command.main([*words, "--check"])
 
 
 def test_a_page_that_is_out_of_date_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tribayes.experiments.document.build import document_problems, write_documen
 from tribayes.experiments.document.choices import choices
 from tribayes.experiments.document.markdown import table
 from tribayes.experiments.document.page import page
-from tribayes.experiments.document.readme import END, START, readme_block, replaced
+from tribayes.experiments.document.readme import readme_block, replaced
 from tribayes.experiments.document.smooth import smoothness_verdicts, verdict_sentence
 from tribayes.experiments.results import Result, Results, write_result
 from tribayes.experiments.setting import Setting
@@ -26,6 +26,7 @@ from tribayes.experiments.setting import Setting
 REPOSITORY = Path(__file__).parents[2]
 GREY = torch.randint(0, 256, (20, 1, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 CIFAR = EXPERIMENTS["cifar10"]
+START, END = "<!-- results:start -->", "<!-- results:end -->"
 
 
 def text(*runs: Result) -> str:

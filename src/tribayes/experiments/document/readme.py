@@ -9,8 +9,6 @@ from tribayes.experiments.figures import score
 from tribayes.experiments.numbers import NOT_RUN, percent
 from tribayes.experiments.results import Results
 
-START, END = "<!-- results:start -->", "<!-- results:end -->"
-
 _ROWS = {
     "MNIST, LeNet-100": ("mnist-lenet100", "mnist-lenet100"),
     "MNIST, LeNet-250": ("mnist-lenet250", "mnist-lenet250"),
@@ -40,9 +38,10 @@ def _bold(text: str) -> str:
     return text if text == NOT_RUN else f"**{text}**"
 
 
-def replaced(readme: str, block: str) -> str:
-    """The README with this block between the marks."""
-    if readme.count(START) != 1 or readme.count(END) != 1 or readme.index(START) > readme.index(END):
-        raise refusal("README.md", f"{START} … {END}", "hold both marks once, in this order", "put them back")
-    before, rest = readme.split(START)
-    return f"{before}{START}\n{block}{END}{rest.split(END)[1]}"
+def replaced(readme: str, block: str, name: str = "results") -> str:
+    """The README with this block between the marks of that name."""
+    start, end = f"<!-- {name}:start -->", f"<!-- {name}:end -->"
+    if readme.count(start) != 1 or readme.count(end) != 1 or readme.index(start) > readme.index(end):
+        raise refusal("README.md", f"{start} … {end}", "hold both marks once, in this order", "put them back")
+    before, rest = readme.split(start)
+    return f"{before}{start}\n{block}{end}{rest.split(end)[1]}"

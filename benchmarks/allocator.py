@@ -22,6 +22,7 @@ from tribayes.inference.allocator import has_glibc, keep_freed_memory, set_thres
 
 USUAL, KEPT = "usual", "kept"
 CASES = (  # experiment, size of an image, bytes of the largest activation
+    ("mnist-lenet100-frequentist", (1, 28, 28), 4 * 64 * 20 * 24 * 24),
     ("mnist-lenet100", (1, 28, 28), 4 * 64 * 20 * 24 * 24),
     ("cifar10", (3, 32, 32), 4 * 100 * 32 * 32 * 32),
 )

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.performance.markdown import MISSING, number, table
+from benchmarks.performance.markdown import MISSING, number
 from benchmarks.performance.sections import INTRODUCTIONS, PARTS, TITLES
 from benchmarks.performance.targets import KINDS, TARGETS, Target
 from benchmarks.store import stored
+from tribayes.experiments.document.markdown import table
 
 INTRODUCTION = """\
 # Performance

@@ -1,4 +1,4 @@
-"""Pieces of Markdown, and numbers as a reader wants them."""
+"""Lists in Markdown, and numbers as a reader wants them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from math import floor, log10
 from typing import Any
 
 MISSING = "–"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def number(value: float | None, digits: int = 3) -> str:

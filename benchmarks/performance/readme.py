@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.learners import DETERMINISTIC, OURS
-from benchmarks.performance.markdown import MISSING, by_name, table
+from benchmarks.performance.markdown import MISSING, by_name
 from benchmarks.performance.targets import KINDS
 from benchmarks.store import stored
+from tribayes.experiments.document.markdown import table
 
 _COLUMNS = {  # column → contender
     "**tribayes**": OURS,

@@ -9,7 +9,8 @@ from benchmarks import draw, prediction
 from benchmarks.contenders import NAMES
 from benchmarks.learners import COMPILED, DETERMINISTIC, OURS
 from benchmarks.performance import floors
-from benchmarks.performance.markdown import MISSING, by_name, mebibytes, micro, milli, notes, number, ratio, table
+from benchmarks.performance.markdown import MISSING, by_name, mebibytes, micro, milli, notes, number, ratio
+from tribayes.experiments.document.markdown import table
 
 Stored = Mapping[str, Any]
 

@@ -15,6 +15,7 @@ from tests.compiling import draws_are_compiled
 from tribayes.experiments import compiling
 from tribayes.experiments.catalogue import experiment
 from tribayes.experiments.compiling import is_compiled
+from tribayes.experiments.options import SHAPES
 from tribayes.experiments.sgd import CaffeSGD, Parameter
 from tribayes.experiments.trainer import Examples, Trainer, batch_order, build_model, learning_rate, warm_up
 
@@ -160,13 +161,15 @@ def compile_by(backend: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @draws_are_compiled
-@pytest.mark.parametrize("name", ["digits", "digits-frequentist"])
+@pytest.mark.parametrize(
+    "name", ["digits", "digits-frequentist", "mnist-lenet100", "cifar10-frequentist", "cifar10-ours"]
+)
 def test_a_compiled_network_takes_the_same_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("aot_eager")
     compile_by(counter, monkeypatch)
     torch.manual_seed(0)
-    data = Examples(torch.rand(40, 1, 8, 8), torch.randint(0, 10, (40,)))
+    data = Examples(torch.rand(40, *SHAPES[experiment(name).data]), torch.randint(0, 10, (40,)))
     plain, compiled, neighbour = (
         Trainer(experiment(name).changed(compiled=how), data, seed) for how, seed in ((False, 0), (True, 0), (True, 1))
     )

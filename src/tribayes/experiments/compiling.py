@@ -41,7 +41,9 @@ def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return run(*arguments)
         except BackendCompilerFailed as error:
             requirement = f"be false where torch cannot compile ({error.inner_exception})"
-            remedy = "install what it misses, on a CPU a C++ compiler such as g++, or say --set compiled=false"
+            remedy = (
+                "install what it misses, on a CPU a C++ compiler such as g++, or start anew with --set compiled=false"
+            )
             raise refusal("compiled", True, requirement, remedy) from error
 
     return call

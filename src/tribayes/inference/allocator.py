@@ -17,9 +17,9 @@ _LARGEST_BLOCK = 1 << 25  # of those that count for that; as much as every glibc
 def keep_freed_memory() -> None:
     """Let this process keep memory that it frees, up to a gigabyte, for its next training steps on a CPU.
 
-    Say it once, at the beginning of a program of your own; the `tribayes` command does. Steps of LeNet and CIFAR10_full
-    take about a sixth less, those of a plain network, too. Only glibc can be told, so elsewhere than on most Linux
-    systems nothing changes.
+    Say it once, at the beginning of a program of your own; the `tribayes` command does. Where glibc would
+    give it back after every step, steps of LeNet and CIFAR10_full take a tenth to a quarter less, those of a plain
+    network, too. Only glibc can be told, so elsewhere than on most Linux systems nothing changes.
 
     Example:
         >>> keep_freed_memory()

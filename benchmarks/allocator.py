@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from benchmarks.racing import Timing, plain_candidate, race
-from tribayes._table import format_table
+from tribayes._text import format_table
 from tribayes.experiments.catalogue import experiment
 from tribayes.experiments.trainer import Examples, Trainer
 from tribayes.inference.allocator import has_glibc, keep_freed_memory, set_thresholds

@@ -21,7 +21,7 @@ from benchmarks import command
 from benchmarks.checks import check_draw, weights_model
 from benchmarks.isolation import isolated
 from benchmarks.racing import Absence, candidate, race
-from tribayes._table import format_table
+from tribayes._text import format_table
 
 SIZES = (10**4, 10**5, 10**6, 10**7, 2**26, 10**8)  # 2²⁶: the 67 million of the target
 QUICK_SIZES = (10**3, 10**4)

@@ -25,7 +25,7 @@ from torch import Tensor
 import tribayes as tb
 from benchmarks.subject import NETWORK, Subject, subject
 from tribayes._progress import progress_bar
-from tribayes._table import format_table
+from tribayes._text import format_table
 from tribayes.experiments.environment import device_name
 
 RESULTS = Path(__file__).resolve().parent / "results" / "estimators.json"

@@ -25,7 +25,7 @@ from benchmarks.isolation import isolated
 from benchmarks.learners import DETERMINISTIC, OURS, Deterministic, Learner, Ours
 from benchmarks.networks import TASKS, Task
 from benchmarks.racing import aside, candidate, race
-from tribayes._table import format_table
+from tribayes._text import format_table
 
 SIZES = (10**4, 10**5, 10**6, 10**7, 10**8)
 SAMPLES = (1, 2, 4, 8, 16)

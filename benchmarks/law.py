@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.oracle import paper
-from tribayes._table import format_table
+from tribayes._text import format_table
 from tribayes.posterior import TridiagonalNormal
 from tribayes.posterior.correlation import correlate, mixing
 

@@ -24,7 +24,7 @@ from benchmarks.isolation import isolated
 from benchmarks.learners import OURS, Learner
 from benchmarks.networks import TASKS, Task
 from benchmarks.racing import Absence
-from tribayes._table import format_table
+from tribayes._text import format_table
 
 QUICK = ("lenet-100",)
 SMALL_BATCH, SMALL_SIDE = 4, 64  # enough for a step that makes the optimizer's state

@@ -27,7 +27,7 @@ from benchmarks.contenders import contenders
 from benchmarks.learners import DETERMINISTIC, OURS, Learner
 from benchmarks.networks import TASKS, Task
 from benchmarks.racing import Absence, plain_candidate, race
-from tribayes._table import format_table
+from tribayes._text import format_table
 
 NETWORK = "lenet-100"
 DRAWS = {"cuda": 200, "cpu": 10}

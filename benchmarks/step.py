@@ -27,7 +27,7 @@ from benchmarks.isolation import isolated
 from benchmarks.learners import COMPILED, DETERMINISTIC, OURS, OWN, Learner
 from benchmarks.networks import TASKS, Task
 from benchmarks.racing import Absence, Candidate, candidate, race
-from tribayes._table import format_table
+from tribayes._text import format_table
 
 ON_A_CPU = ("lenet-100", "cifar10-full")
 SECONDS_A_NETWORK = {"cuda": 15.0, "cpu": 90.0}  # a CPU shared with others needs more turns

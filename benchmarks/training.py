@@ -18,7 +18,7 @@ import torch
 
 from benchmarks import command
 from benchmarks.racing import quartiles
-from tribayes._table import format_table
+from tribayes._text import format_table
 from tribayes.experiments.catalogue import experiment
 from tribayes.experiments.setting import Setting
 from tribayes.experiments.side_by_side import train_side_by_side

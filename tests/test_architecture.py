@@ -41,7 +41,7 @@ def label(path: Path) -> str:
 
 def test_the_files_are_found() -> None:
     assert {path.relative_to(PACKAGE).parts[0] for path in INSIDE} >= {"posterior", "nn", "inference"}
-    assert {path.stem for path in SHARED} >= {"_errors", "_table", "_progress"}
+    assert {path.stem for path in SHARED} >= {"_errors", "_text", "_progress"}
 
 
 @pytest.mark.parametrize("path", INSIDE, ids=label)

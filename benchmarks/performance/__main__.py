@@ -14,7 +14,7 @@ from benchmarks.performance.document import document
 from benchmarks.performance.readme import speed_block
 from benchmarks.store import RESULTS, ROOT
 from tribayes.experiments.document.readme import replaced
-from tribayes.experiments.storing import store
+from tribayes._files import store
 
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 

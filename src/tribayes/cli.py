@@ -12,7 +12,7 @@ import torch
 import typer
 
 from tribayes._errors import refusal
-from tribayes._table import format_table
+from tribayes._text import format_table
 from tribayes.experiments import fitting
 from tribayes.experiments.asking import ask_about
 from tribayes.experiments.catalogue import EXPERIMENTS

@@ -18,7 +18,7 @@ from tribayes.data import load
 from tribayes.experiments import fitting
 from tribayes.experiments.catalogue import EXPERIMENTS
 from tribayes.experiments.judging import summary
-from tribayes.experiments.lock import only_one
+from tribayes._files import only_one
 from tribayes.experiments.page import history_of
 from tribayes.experiments.run import Run
 from tribayes.experiments.training import train

@@ -10,7 +10,7 @@ import torch
 import tribayes as tb
 from tests.experiments.small import CPU, NoDisplay, digits, names, session, setting, timeless
 from tests.experiments.test_storing import nobody
-from tribayes.experiments.lock import only_one
+from tribayes._files import only_one
 from tribayes.experiments.run import Run
 from tribayes.experiments.training import train
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.small import names
-from tribayes.experiments.storing import add_line, make_folder, read_json, store, store_json
+from tribayes._files import add_line, make_folder, read_json, store, store_json
 
 REMEDY = "; free some space or make its folder writable, or choose another folder. What was there before is unchanged."
 

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import refusal
+from tribayes._files import make_folder, store
 from tribayes.data import class_names
 from tribayes.experiments.evaluation import STREAM
 from tribayes.experiments.images import Picture, network_inputs, read_picture
 from tribayes.experiments.run import Run
-from tribayes.experiments.storing import make_folder, store
 from tribayes.nn.holding import seed_of
 from tribayes.prediction import ClassPredictive, predict
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
+from tribayes._files import store
 from tribayes.experiments.sealed import read_sealed, unusable, write_sealed
 from tribayes.experiments.setting import Setting
-from tribayes.experiments.storing import store
 from tribayes.experiments.trainer import Trainer
 
 FORMAT = 1

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tribayes._errors import refusal
+from tribayes._files import only_one
 from tribayes.experiments.catalogue import experiment
 from tribayes.experiments.display import display_for
 from tribayes.experiments.environment import choose_device, compute_repeatably, use_threads
 from tribayes.experiments.examples import load_examples
-from tribayes.experiments.lock import only_one
 from tribayes.experiments.options import check_setting
 from tribayes.experiments.run import Run, check_free
 from tribayes.experiments.session import Session

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tribayes._table import format_table
+from tribayes._text import format_table
 from tribayes.experiments.evaluation import evaluate
 from tribayes.experiments.examples import load_examples
 from tribayes.experiments.run import Run

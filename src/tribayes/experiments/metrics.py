@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import takewhile, zip_longest
 from pathlib import Path
 
-from tribayes.experiments.storing import add_line, store
+from tribayes._files import add_line, store
 from tribayes.experiments.trainer import WINDOW
 
 _INTERVALS = (10, 20, 50, 100, 200, 500, 1000)  # each divides WINDOW, so no record needs losses of two windows

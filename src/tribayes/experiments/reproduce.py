@@ -12,7 +12,7 @@ from time import perf_counter
 import torch
 
 from tribayes._errors import refusal
-from tribayes._table import format_table
+from tribayes._text import format_table
 from tribayes.data import Split, load
 from tribayes.experiments.catalogue import EXPERIMENTS
 from tribayes.experiments.display import display_for

@@ -18,13 +18,13 @@ from typing import Any
 from torch import Tensor
 
 from tribayes._errors import refusal
+from tribayes._files import make_folder, read_json, store
 from tribayes.experiments.catalogue import EXPERIMENTS
 from tribayes.experiments.curve import curve_of, smoothness
 from tribayes.experiments.metrics import Record
 from tribayes.experiments.packing import pack_image, pack_outputs
 from tribayes.experiments.setting import Setting
 from tribayes.experiments.spread import Spread
-from tribayes.experiments.storing import make_folder, read_json, store
 
 FORMAT = 1
 TRIALS = "trials/"

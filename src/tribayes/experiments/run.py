@@ -19,12 +19,12 @@ import torch
 from torch import nn
 
 from tribayes._errors import refusal
+from tribayes._files import make_folder, read_json, store_json
 from tribayes.experiments.checkpoint import FORMAT, check_owner
 from tribayes.experiments.environment import environment
 from tribayes.experiments.metrics import Record, read_records
 from tribayes.experiments.sealed import read_sealed, unusable, write_sealed
 from tribayes.experiments.setting import Setting
-from tribayes.experiments.storing import make_folder, read_json, store_json
 from tribayes.experiments.trainer import build_model, sampler_for
 from tribayes.nn.module import BayesianModule
 

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from tribayes.experiments.storing import store
+from tribayes._files import store
 
 _KEY = "tribayes"  # of the file's metadata; one, for safetensors writes several in any order
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from tribayes._errors import check_positive, is_number, refusal, wrong_type
-from tribayes._table import format_table
+from tribayes._text import format_table
 from tribayes.nn.selection import Candidate, Where, per_tensor, select
 from tribayes.posterior.family import Family, family_of
 from tribayes.posterior.prior import Prior

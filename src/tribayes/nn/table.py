@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tribayes._table import format_table
+from tribayes._text import format_table
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from tribayes._errors import refusal
-from tribayes._table import format_table
+from tribayes._text import format_table
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.holding import random_names

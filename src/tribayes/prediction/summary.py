@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tribayes._table import format_table
+from tribayes._text import format_table
 from tribayes.prediction import metrics
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tribayes._errors import refusal
+from tribayes._files import make_folder, store
 from tribayes.experiments.document.blocks import FOLDER, pictures_of, text_of
 from tribayes.experiments.document.page import page
 from tribayes.experiments.document.readme import readme_block, replaced
 from tribayes.experiments.results import Results
-from tribayes.experiments.storing import make_folder, store
 
 
 class Places:

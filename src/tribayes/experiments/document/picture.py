@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from tribayes.experiments.storing import store
+from tribayes._files import store
 
 _KEY = "tribayes-digest"
 _DPI = 110

@@ -1,4 +1,4 @@
-"""Plain-text tables: what every table object of the library prints."""
+"""Numbers and tables as text: one way to write them for every page, every report and every terminal."""
 
 from __future__ import annotations
 
@@ -26,6 +26,28 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str
         return "  ".join(padded).rstrip()
 
     return "\n".join([line(header), "  ".join("-" * width for width in widths), *map(line, cells)])
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The same for a page in Markdown; every row has as many cells as the header."""
+    lines = [list(header), ["---"] * len(header), *(list(row) for row in rows)]
+    if any(len(line) != len(header) for line in lines):
+        raise ValueError(f"a row of the table {list(header)} has another number of cells")
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share as a percentage.
+
+    >>> percent(0.0213, 1)
+    '2.1 %'
+    """
+    return f"{100 * share:.{digits}f} %"
+
+
+def minus(text: str) -> str:
+    """With the minus sign of a printed page."""
+    return text.replace("-", "−")
 
 
 def _is_numeric(cell: object) -> bool:

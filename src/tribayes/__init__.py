@@ -17,19 +17,19 @@ from importlib import import_module
 from types import ModuleType
 
 from tribayes import nn
+from tribayes._allocator import keep_freed_memory
 from tribayes.inference import (
     ELBO,
     Bernoulli,
-    CapturedStep,
     Categorical,
     ELBOTerms,
     Gaussian,
     History,
     Likelihood,
+    MaximumLikelihood,
+    TrainingStep,
     fit,
-    keep_freed_memory,
     parameter_groups,
-    training_step,
 )
 from tribayes.nn.convert import kl, stabilise_, to_bayesian, to_deterministic
 from tribayes.nn.module import BayesianModule
@@ -37,6 +37,7 @@ from tribayes.posterior import Prior, TridiagonalNormal
 from tribayes.prediction import (
     AutoSamples,
     ClassPredictive,
+    Moments,
     Predictive,
     RegressionPredictive,
     ablate_correlation,
@@ -61,16 +62,18 @@ __all__ = [
     "AutoSamples",
     "BayesianModule",
     "Bernoulli",
-    "CapturedStep",
     "Categorical",
     "ClassPredictive",
     "ELBOTerms",
     "Gaussian",
     "History",
     "Likelihood",
+    "MaximumLikelihood",
+    "Moments",
     "Predictive",
     "Prior",
     "RegressionPredictive",
+    "TrainingStep",
     "TridiagonalNormal",
     "ablate_correlation",
     "fit",
@@ -84,5 +87,4 @@ __all__ = [
     "stabilise_",
     "to_bayesian",
     "to_deterministic",
-    "training_step",
 ]

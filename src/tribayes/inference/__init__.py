@@ -1,23 +1,21 @@
-"""Learning: likelihoods, the objective, parameter groups, the training loop."""
+"""Learning: likelihoods, the objective, parameter groups, one training step and a loop of it."""
 
-from tribayes.inference.allocator import keep_freed_memory
-from tribayes.inference.captured import CapturedStep
+from tribayes.inference.fit import History, fit
 from tribayes.inference.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
-from tribayes.inference.objective import ELBO, ELBOTerms
+from tribayes.inference.objective import ELBO, ELBOTerms, MaximumLikelihood
 from tribayes.inference.optim import parameter_groups
-from tribayes.inference.training import History, fit, training_step
+from tribayes.inference.step import TrainingStep
 
 __all__ = [
     "ELBO",
     "Bernoulli",
-    "CapturedStep",
     "Categorical",
     "ELBOTerms",
     "Gaussian",
     "History",
     "Likelihood",
+    "MaximumLikelihood",
+    "TrainingStep",
     "fit",
-    "keep_freed_memory",
     "parameter_groups",
-    "training_step",
 ]

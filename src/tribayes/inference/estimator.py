@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -18,8 +17,9 @@ from torch import Tensor, nn
 from tribayes._errors import refusal
 from tribayes.inference.local import local_weights
 from tribayes.nn.convert import bayesian_modules, kl
-from tribayes.nn.holding import ModelDraw, holding
 from tribayes.nn.module import BayesianModule, Draw
+from tribayes.nn.stage import ModelDraw, Stage
+from tribayes.posterior.streams import Randomness, Stream, checked
 
 ESTIMATORS = ("plain", "local", "antithetic")
 
@@ -33,53 +33,46 @@ def check_estimator(estimator: str, samples: int) -> None:
         raise refusal("samples", samples, 'be even for estimator="antithetic"', remedy)
 
 
-def sampled_outputs(model: nn.Module, arguments: tuple[Any, ...], estimator: str, samples: int) -> list[Any]:
-    """What the model answers, `samples` times, under the weights of that estimator."""
-    if estimator == "plain":
-        return [model(*arguments) for _ in range(samples)]
-    if any(module.held is not None for module in bayesian_modules(model)):
-        remedy = 'use estimator="plain", or call it outside of `holding`'
-        raise refusal("estimator", estimator, 'be "plain" while the model holds given weights', remedy)
-    draws = antithetic_draws(model, samples) if estimator == "antithetic" else local_draws(model, samples)
-    return [_under(model, draw, arguments) for draw in draws]
-
-
-def outputs_with_divergence(
-    model: nn.Module, arguments: tuple[Any, ...], estimator: str, samples: int
+def sampled_outputs(
+    stage: Stage, arguments: tuple[Any, ...], estimator: str, samples: int, randomness: Randomness
 ) -> tuple[list[Any], Tensor]:
-    """`sampled_outputs` and KL(q ‖ p), which is cheapest together with the first draw."""
+    """What the model answers, `samples` times, under the weights of that estimator; and KL(q ‖ p)."""
+    if torch.compiler.is_compiling() and estimator == "plain":
+        return [stage.model(*arguments) for _ in range(samples)], kl(stage.model)
+    draws, divergence = _draws(stage.model, estimator, samples, randomness)
+    return [stage.run(draw, *arguments) for draw in draws], divergence
+
+
+def _draws(model: nn.Module, estimator: str, samples: int, randomness: Randomness) -> tuple[list[ModelDraw], Tensor]:
+    """The draws of one step, and the divergence, which is cheapest together with the first of them."""
     modules = bayesian_modules(model)
-    held = any(module.held is not None for module in modules)
-    if estimator == "local" or held or torch.compiler.is_compiling():
-        return sampled_outputs(model, arguments, estimator, samples), kl(model)
-    draws, divergences = zip(*(module.sample_weights_and_kl() for module in modules), strict=True)
-    first = [list(draws)]
-    if estimator == "antithetic":
-        first.append([mirror_image(module, draw) for module, draw in zip(modules, draws, strict=True)])
-    outputs = [_under(model, draw, arguments) for draw in first]
-    outputs += sampled_outputs(model, arguments, estimator, samples - len(first))
-    return outputs, sum(divergences[1:], divergences[0])
+    source = checked(randomness)
+    if estimator == "local":
+        return [local_weights(model, _part(source, number)) for number in range(samples)], kl(model)
+    draws: list[ModelDraw] = []
+    divergence: Tensor | None = None
+    for number in range(samples if estimator == "plain" else samples // 2):
+        drawn = []
+        for place, module in enumerate(modules):
+            own = _part(source, number, place)
+            if number:
+                drawn.append(module.sample_weights(generator=own))
+                continue
+            weights, term = module.sample_weights_and_kl(generator=own)
+            divergence = term if divergence is None else divergence + term
+            drawn.append(weights)
+        draws.append(drawn)
+        if estimator == "antithetic":
+            draws.append([mirror_image(module, draw) for module, draw in zip(modules, drawn, strict=True)])
+    assert divergence is not None  # there is at least one draw of one module
+    return draws, divergence
+
+
+def _part(source: torch.Generator | Stream | None, *place: int) -> torch.Generator | Stream | None:
+    """A generator goes on; a stream has a branch for every draw and module."""
+    return source.child(*place) if isinstance(source, Stream) else source
 
 
 def mirror_image(module: BayesianModule, draw: Draw) -> dict[str, Tensor]:
     """2m − w, which has the law of w: w − m is linear in the normals."""
     return {name: 2 * mean - draw[name] for name, mean in module.means()}
-
-
-def _under(model: nn.Module, draw: ModelDraw, arguments: tuple[Any, ...]) -> Any:
-    with holding(model, draw):
-        return model(*arguments)
-
-
-def local_draws(model: nn.Module, samples: int) -> Iterator[ModelDraw]:
-    """Stand-ins for the weights, anew for each pass."""
-    return (local_weights(model) for _ in range(samples))
-
-
-def antithetic_draws(model: nn.Module, samples: int) -> Iterator[ModelDraw]:
-    """Draws in turn with their mirror images."""
-    modules = bayesian_modules(model)
-    for _ in range(samples // 2):
-        draws = [module.sample_weights() for module in modules]
-        yield draws
-        yield [mirror_image(module, draw) for module, draw in zip(modules, draws, strict=True)]

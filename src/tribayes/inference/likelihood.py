@@ -1,4 +1,4 @@
-"""What the network's outputs say about the targets: ln p(y | outputs), one value an example."""
+"""What the network's outputs say about the targets: ln p(y | outputs), one value per example."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ class Likelihood(nn.Module, ABC):
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """−ln p(y | outputs) in nats, (N,): summed over whatever an example has beyond its first axis."""
 
+    def mean_nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean of `nll` over the examples: what a step descends."""
+        return self.nll(outputs, targets).mean()
+
     @abstractmethod
     def response(self, outputs: Tensor) -> Tensor:
         """What a network's outputs say, (N, C): class probabilities, or the mean of a new observation."""
@@ -34,11 +38,19 @@ class Categorical(Likelihood):
     """
 
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return _per_example(F.cross_entropy(outputs, self._checked(outputs, targets), reduction="none"))
+
+    def mean_nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        if outputs.ndim != 2:
+            return super().mean_nll(outputs, targets)
+        return F.cross_entropy(outputs, self._checked(outputs, targets))  # in one kernel
+
+    def _checked(self, outputs: Tensor, targets: Tensor) -> Tensor:
         _check_batch(outputs, targets)
         if outputs.ndim < 2:
-            raise refusal("outputs", outputs, "have the shape (N, C, …)", "give one logit a class")
+            raise refusal("outputs", outputs, "have the shape (N, C, …)", "give one logit per class")
         if targets.is_floating_point():
-            _check_same_shape(outputs, targets, "pass class indices as integers, or one probability a class")
+            _check_same_shape(outputs, targets, "pass class indices as integers, or one probability per class")
         elif targets.dtype == torch.bool:
             raise wrong_type("targets", targets, "be class indices", "convert them with targets.long()")
         elif targets.shape != outputs.shape[:1] + outputs.shape[2:]:
@@ -47,11 +59,11 @@ class Categorical(Likelihood):
                 "targets",
                 targets,
                 f"have the shape {expected} for logits {tuple(outputs.shape)}",
-                "give one class index an example",
+                "give one class index per example",
             )
         else:
             targets = targets.long()
-        return _per_example(F.cross_entropy(outputs, targets, reduction="none"))
+        return targets
 
     def response(self, outputs: Tensor) -> Tensor:
         if outputs.ndim != 2 or outputs.shape[1] < 2:
@@ -113,14 +125,16 @@ class Bernoulli(Likelihood):
     """
 
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        _check_same_shape(outputs, targets, "give one target a logit")
+        _check_same_shape(outputs, targets, "give one target per logit")
         targets = targets.to(outputs.dtype)
         return _per_example(F.binary_cross_entropy_with_logits(outputs, targets, reduction="none"))
 
     def response(self, outputs: Tensor) -> Tensor:
         """(N, 2): the probabilities of no and yes."""
         if outputs.ndim > 2 or (outputs.ndim == 2 and outputs.shape[1] != 1):
-            raise refusal("outputs", outputs, "be one logit an example, (N,) or (N, 1)", "predict one answer at a time")
+            raise refusal(
+                "outputs", outputs, "be one logit per example, (N,) or (N, 1)", "predict one answer at a time"
+            )
         logits = outputs.reshape(-1, 1)
         return torch.cat([-logits, logits], dim=1).sigmoid()
 

@@ -7,9 +7,9 @@ meets weights of its own. They are never formed: the layer's output for one exam
 - Linear layers on inputs (N, I): exact. Every example's outputs have the joint law that a draw of W gives them.
 - Convolutions, and linear layers on inputs with more axes: exact at every position by itself. In one network all
   positions share the weights; here their noises are independent. The objective is then a neighbour of the evidence
-  lower bound, not the bound itself. A random bias is drawn once an example, for all its positions: exact.
+  lower bound, not the bound itself. A random bias is drawn once per example, for all its positions: exact.
 
-The price is two more products a layer for the variance, and N (2O + 1) normals instead of O · I.
+The price is two more products per layer for the variance, and N (2O + 1) normals instead of O · I.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tribayes.nn.holding import ModelDraw
 from tribayes.nn.preactivation import Preactivation, preactivation
+from tribayes.nn.stage import ModelDraw
 from tribayes.nn.standin import LAYERS, RandomWeight, StandIn, stand_ins
 from tribayes.nn.window import Window
 from tribayes.posterior.family import Law
-from tribayes.posterior.noise import Randomness, generator_of, standard_normals
+from tribayes.posterior.streams import Randomness, generator_of, standard_normals
 
 
 class LocalWeight(RandomWeight):
@@ -37,11 +37,14 @@ class LocalWeight(RandomWeight):
 
 
 def local_weights(model: nn.Module, generator: Randomness = None) -> ModelDraw:
-    """What to hold (`tribayes.nn.holding.holding`) for one pass of the model with local noise.
+    """The draw to run a model under for one pass with local noise: each row of its inputs meets weights of its own.
 
     Example:
-        >>> with holding(model, local_weights(model)):
-        ...     outputs = model(x)  # each row from weights of its own
+        >>> from tribayes.nn.stage import Stage
+        >>> model = tribayes.to_bayesian(nn.Linear(3, 2))
+        >>> outputs = Stage(model).run(local_weights(model), torch.ones(5, 3))
+        >>> len(outputs.unique())
+        10
     """
 
     def build(name: str, mean: Tensor, law: Law) -> LocalWeight:

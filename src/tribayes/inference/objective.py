@@ -15,8 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import is_number, refusal, wrong_type
-from tribayes.inference.estimator import check_estimator, outputs_with_divergence
+from tribayes.inference.estimator import check_estimator, sampled_outputs
 from tribayes.inference.likelihood import Likelihood
+from tribayes.nn.stage import Stage
+from tribayes.posterior.streams import Randomness
 
 KLWeight = float | Callable[[int], float]
 
@@ -27,7 +29,7 @@ class ELBOTerms(NamedTuple):
     """The loss to minimise and what it is made of."""
 
     loss: Tensor
-    nll: Tensor  # mean over examples and samples, nats an example
+    nll: Tensor  # mean over examples and samples, nats per example
     kl: Tensor  # unscaled, nats
     outputs: Tensor  # the network's; with a leading axis of samples where there are several
 
@@ -38,15 +40,17 @@ class ELBO(nn.Module):
     Args:
         likelihood: `Categorical()`, `Gaussian(...)`, `Bernoulli()` or your own.
         data_size: number of training examples (β in the paper). Required: it sets how much the prior weighs.
-        kl_weight: a number, or a function of the step (then pass `step=` in the call). The paper uses 0.01 and 0.1.
-        samples: draws of the weights a step.
+        kl_weight: a number, or a function of the step (`TrainingStep` and `fit` count; in a loop of your own pass
+            `step=`). The paper uses 0.01 and 0.1.
+        samples: draws of the weights per step.
         estimator: how these draws are used. "plain": each for the whole batch. "local": the noise of a layer is drawn
             on its outputs, for each example anew: a smaller gradient variance, exact for linear layers, per position
             for convolutions (docs/estimators.md). "antithetic": in pairs w and 2m − w, for an even number of samples.
 
     Example:
-        >>> elbo = ELBO(Categorical(), data_size=60_000, kl_weight=0.01)
-        >>> terms = elbo(model, x, y)
+        >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
+        >>> elbo = ELBO(tribayes.Categorical(), data_size=60_000, kl_weight=0.01)
+        >>> terms = elbo(model, torch.randn(8, 4), torch.randint(3, (8,)))
         >>> terms.loss.backward()
     """
 
@@ -60,12 +64,11 @@ class ELBO(nn.Module):
         estimator: str = "plain",
     ) -> None:
         super().__init__()
-        if not isinstance(likelihood, Likelihood):
-            raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")
+        _check_likelihood(likelihood)
         if data_size is None:  # no default could be right
             raise refusal("data_size", None, "be given", _SIZE_REMEDY)
         _check_count("data_size", data_size, _SIZE_REMEDY)
-        _check_count("samples", samples, "pass the number of weight draws a step")
+        _check_count("samples", samples, "pass the number of weight draws per step")
         check_estimator(estimator, samples)
         if not callable(kl_weight):
             _check_weight(kl_weight)
@@ -75,12 +78,31 @@ class ELBO(nn.Module):
         self.samples = samples
         self.estimator = estimator
 
-    def forward(self, model: nn.Module, inputs: Any, targets: Tensor, step: int | None = None) -> ELBOTerms:
+    def forward(
+        self,
+        model: nn.Module,
+        inputs: Any,
+        targets: Tensor,
+        step: int | None = None,
+        *,
+        generator: Randomness = None,
+    ) -> ELBOTerms:
         """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
+        return self.terms(self.stage(model), inputs, targets, self.nu(step), generator)
+
+    def stage(self, model: nn.Module) -> Any:
+        """Where `terms` runs the model; one stage serves many steps."""
+        return Stage(model)
+
+    def terms(
+        self, stage: Any, inputs: Any, targets: Tensor, nu: float | Tensor, generator: Randomness = None
+    ) -> ELBOTerms:
+        """As `forward`, on a stage and with ν given."""
         arguments = inputs if isinstance(inputs, tuple) else (inputs,)
-        outputs, divergence = outputs_with_divergence(model, arguments, self.estimator, self.samples)
-        nll = torch.stack([self.likelihood.nll(output, targets).mean() for output in outputs]).mean()
-        loss = nll + self.nu(step) * divergence.to(nll.device)
+        outputs, divergence = sampled_outputs(stage, arguments, self.estimator, self.samples, generator)
+        each = [self.likelihood.mean_nll(output, targets) for output in outputs]
+        nll = each[0] if len(each) == 1 else torch.stack(each).mean()
+        loss = nll + nu * divergence.to(nll.device)
         return ELBOTerms(loss, nll, divergence, outputs[0] if self.samples == 1 else torch.stack(outputs))
 
     def nu(self, step: int | None = None) -> float:
@@ -98,6 +120,57 @@ class ELBO(nn.Module):
             f"data_size={self.data_size}, kl_weight={self.kl_weight}, samples={self.samples}, "
             f"estimator={self.estimator!r}"
         )
+
+
+class MaximumLikelihood(nn.Module):
+    """The objective of a plain network, for comparison: the mean negative log likelihood, and no divergence.
+
+    Example:
+        >>> objective = MaximumLikelihood(tribayes.Categorical())
+        >>> objective(nn.Linear(4, 3), torch.randn(8, 4), torch.randint(3, (8,))).kl
+        tensor(0.)
+    """
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        super().__init__()
+        _check_likelihood(likelihood)
+        self.likelihood = likelihood
+
+    def forward(
+        self,
+        model: nn.Module,
+        inputs: Any,
+        targets: Tensor,
+        step: int | None = None,
+        *,
+        generator: Randomness = None,
+    ) -> ELBOTerms:
+        """The terms for one batch."""
+        del generator
+        return self.terms(model, inputs, targets, self.nu(step))
+
+    def stage(self, model: nn.Module) -> Any:
+        """The model itself."""
+        return model
+
+    def terms(
+        self, stage: Any, inputs: Any, targets: Tensor, nu: float | Tensor = 0.0, generator: Randomness = None
+    ) -> ELBOTerms:
+        """As `forward`."""
+        del nu, generator
+        outputs = stage(*inputs) if isinstance(inputs, tuple) else stage(inputs)
+        nll = self.likelihood.mean_nll(outputs, targets)
+        return ELBOTerms(nll, nll, torch.zeros((), device=nll.device), outputs)
+
+    def nu(self, step: int | None = None) -> float:
+        """0: nothing is added."""
+        del step
+        return 0.0
+
+
+def _check_likelihood(likelihood: object) -> None:
+    if not isinstance(likelihood, Likelihood):
+        raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")
 
 
 def _check_count(argument: str, value: object, remedy: str) -> None:

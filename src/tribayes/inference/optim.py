@@ -30,7 +30,11 @@ def parameter_groups(
         likelihood: a likelihood with parameters of its own, such as a learned noise.
 
     Example:
-        >>> torch.optim.SGD(parameter_groups(model, lr=0.01), momentum=0.9)
+        >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
+        >>> groups = parameter_groups(model, lr=0.01)
+        >>> [(group["name"], group["lr"]) for group in groups]
+        [('means', 0.01), ('scales', 0.01), ('correlations', 0.5)]
+        >>> optimizer = torch.optim.SGD(groups, momentum=0.9, fused=True)
     """
     check_positive("lr", lr, "it is a learning rate")
     check_positive("correlation_lr_multiplier", correlation_lr_multiplier, "it multiplies the learning rate")

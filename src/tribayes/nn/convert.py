@@ -3,60 +3,31 @@
 from __future__ import annotations
 
 import copy
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 from torch import Tensor, nn
 
 from tribayes._errors import refusal
+from tribayes.nn.conversion import Conversion, Options, Plan
 from tribayes.nn.module import BayesianModule, refuse_twice
-from tribayes.nn.plan import DEFAULT_RHO, DEFAULT_TAU, Plan, Priors, Rho, Tau, make_plan
-from tribayes.nn.selection import Where
-from tribayes.posterior.family import Family
 from tribayes.posterior.guards import rule_of
-from tribayes.posterior.noise import Randomness
+from tribayes.posterior.streams import Randomness
 
 
 @overload
 def to_bayesian(
-    net: nn.Module,
-    *,
-    prior: Priors = None,
-    tau: Tau = DEFAULT_TAU,
-    rho: Rho = DEFAULT_RHO,
-    family: str | type[Family] = "tridiagonal",
-    where: Where = None,
-    generator: Randomness = None,
-    sampler: str = "torch",
-    dry_run: Literal[False] = False,
+    net: nn.Module, *, generator: Randomness = None, dry_run: Literal[False] = False, **options: Unpack[Options]
 ) -> BayesianModule: ...
 
 
 @overload
 def to_bayesian(
-    net: nn.Module,
-    *,
-    prior: Priors = None,
-    tau: Tau = DEFAULT_TAU,
-    rho: Rho = DEFAULT_RHO,
-    family: str | type[Family] = "tridiagonal",
-    where: Where = None,
-    generator: Randomness = None,
-    sampler: str = "torch",
-    dry_run: Literal[True],
+    net: nn.Module, *, generator: Randomness = None, dry_run: Literal[True], **options: Unpack[Options]
 ) -> Plan: ...
 
 
 def to_bayesian(
-    net: nn.Module,
-    *,
-    prior: Priors = None,
-    tau: Tau = DEFAULT_TAU,
-    rho: Rho = DEFAULT_RHO,
-    family: str | type[Family] = "tridiagonal",
-    where: Where = None,
-    generator: Randomness = None,
-    sampler: str = "torch",
-    dry_run: bool = False,
+    net: nn.Module, *, generator: Randomness = None, dry_run: bool = False, **options: Unpack[Options]
 ) -> BayesianModule | Plan:
     """Make a network Bayesian: its parameters become the means of a posterior over weights.
 
@@ -65,36 +36,39 @@ def to_bayesian(
     Args:
         net: any `torch.nn.Module`, pretrained or not.
         prior: a `Prior` for all tensors (default N(0, 1)), or {name pattern: Prior}.
-        tau: initial standard deviation relative to |m|, or {name pattern: value}.
-        rho: initial correlation between neighbours, or {name pattern: value}.
-        family: "tridiagonal" (the paper's), "diagonal" (ρ = 0), "mean_field" (a free standard deviation a weight),
-            or a `tribayes.posterior.Family` of your own.
+        tau: initial standard deviation relative to |m| (default 0.05), or {name pattern: value}.
+        rho: initial correlation between neighbours (default 0), or {name pattern: value}.
+        family: "tridiagonal" (the paper's, the default), "diagonal" (ρ = 0), "mean_field" (a free standard deviation
+            per weight), or a `tribayes.posterior.Family` of your own.
         where: which parameters become random: a name pattern ("fc*"), a list of them, or a function
             (name, parameter) -> bool. Default: all that require gradients, but those of normalisation layers
             (modules whose class name ends in Norm, Norm1d, Norm2d or Norm3d).
         generator: randomness for the signs of means that start at zero.
-        sampler: "torch", or "fused": all tensors drawn by one operation, a Triton kernel on a GPU, that makes the
-            noise again in the backward pass instead of keeping it. The same law from other random numbers.
         dry_run: print what would be converted and return that plan; the network is left alone.
 
     In a pattern dictionary the first pattern that matches a name counts; names without one get the default.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
-        >>> model = to_bayesian(net, tau={"*bias": 0.01}, prior=Prior(scale=0.5))
-        >>> model
+        >>> to_bayesian(net, tau={"*bias": 0.01}, prior=tribayes.Prior(scale=0.5))
         BayesianModule(
           random: 4 tensors, 195 weights
           ...
     """
+    _check_options(options)
     if dry_run:
         refuse_twice(net)
-        plan = make_plan(net, prior=prior, tau=tau, rho=rho, family=family, where=where)
+        plan = Conversion(**options).plan(net)
         print(plan)
         return plan
-    return BayesianModule(
-        net, prior=prior, tau=tau, rho=rho, family=family, where=where, generator=generator, sampler=sampler
-    )
+    return BayesianModule(net, generator=generator, **options)
+
+
+def _check_options(options: Options) -> None:
+    unknown = sorted(set(options) - set(Options.__annotations__))
+    if unknown:
+        known = ", ".join(Options.__annotations__)
+        raise TypeError(f"to_bayesian() has no option {unknown[0]!r}; choose among {known}, generator and dry_run.")
 
 
 def to_deterministic(model: nn.Module) -> nn.Module:

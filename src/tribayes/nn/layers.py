@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from tribayes.nn.conversion import Options
 from tribayes.nn.module import BayesianModule
-from tribayes.nn.plan import DEFAULT_RHO, DEFAULT_TAU, Priors, Rho, Tau
-from tribayes.nn.selection import Where
-from tribayes.posterior.family import Family
+
+_OPTIONS = {*Options.__annotations__, "generator"}
 
 
 class _BayesianLayer(BayesianModule):
@@ -17,18 +17,9 @@ class _BayesianLayer(BayesianModule):
 
     layer: ClassVar[type[nn.Module]]
 
-    def __init__(
-        self,
-        *args: Any,
-        prior: Priors = None,
-        tau: Tau = DEFAULT_TAU,
-        rho: Rho = DEFAULT_RHO,
-        family: str | type[Family] = "tridiagonal",
-        where: Where = None,
-        **kwargs: Any,
-    ) -> None:
-        module = self.layer(*args, **kwargs)
-        super().__init__(module, prior=prior, tau=tau, rho=rho, family=family, where=where)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        options = {name: kwargs.pop(name) for name in _OPTIONS & kwargs.keys()}
+        super().__init__(self.layer(*args, **kwargs), **options)
 
 
 class Linear(_BayesianLayer):

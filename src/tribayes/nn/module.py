@@ -1,42 +1,41 @@
 """BayesianModule: any network with random weights, by one mechanism.
 
-The wrapped module's own parameters are the means. A draw is a dict of tensors, put into the module for one call
-by `torch.func.functional_call`; no layer is rewritten, and none needs to be known.
+The wrapped module's own parameters are the means. A draw is a dict of tensors; the network runs under it as a twin
+(twin.py) that has these tensors in the places of its parameters. No layer is rewritten, and none needs to be known.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from tribayes._errors import refusal, wrong_type
-from tribayes.nn.fused import check_sampler, fused_draw, fused_guard_
-from tribayes.nn.joint import joint_draw_of
-from tribayes.nn.plan import DEFAULT_RHO, DEFAULT_TAU, Plan, Priors, Rho, Tau, make_plan
-from tribayes.nn.selection import Where
+from tribayes.nn.conversion import Conversion, Options
 from tribayes.nn.table import PosteriorRow, PosteriorTable
-from tribayes.posterior.family import Family, Law
+from tribayes.nn.twin import Twin
+from tribayes.posterior.draw.plain import flat, sources_of
+from tribayes.posterior.family import Law
 from tribayes.posterior.guards import Rule, guard_means_, rule_of
-from tribayes.posterior.noise import Randomness, generator_of
 from tribayes.posterior.prior import TensorPrior
+from tribayes.posterior.streams import Randomness
 
 Draw = Mapping[str, Tensor]
 
 
 class BayesianModule(nn.Module):
-    """A network whose chosen parameters are random: w ~ q(w), one fresh draw a forward pass.
+    """A network whose chosen parameters are random: w ~ q(w), one fresh draw per forward pass.
 
-    Usually made by `tribayes.to_bayesian`. The network is wrapped, not copied: its parameters become the means,
-    with zeros moved to ±1e-6 (a random sign each), the smallest magnitude the law allows.
+    Usually made by `tribayes.to_bayesian`, whose options it takes. The network is wrapped, not copied: its parameters
+    become the means, with zeros moved to ±1e-6 (a random sign each), the smallest magnitude the law allows.
 
-    What wrapping costs: `isinstance` and attributes of the wrapped network are reached through `.module`; methods
-    other than `forward` called there use the means; and since a call swaps the module's parameters while it runs,
-    two threads must not run one model at once (give each its own `copy.deepcopy`).
+    What wrapping costs: `isinstance` and attributes of the wrapped network are reached through `.module`, and methods
+    other than `forward` called there use the means. A pass changes nothing in the network, so several threads may run
+    one model at once, each under its own draw.
 
     Example:
         >>> model = BayesianModule(nn.Linear(3, 2), tau=0.1)
@@ -47,42 +46,16 @@ class BayesianModule(nn.Module):
     """
 
     layout: Tensor
-    _sampler: str
 
-    def __init__(
-        self,
-        module: nn.Module,
-        *,
-        prior: Priors = None,
-        tau: Tau = DEFAULT_TAU,
-        rho: Rho = DEFAULT_RHO,
-        family: str | type[Family] = "tridiagonal",
-        where: Where = None,
-        generator: Randomness = None,
-        sampler: str = "torch",
-    ) -> None:
+    def __init__(self, module: nn.Module, *, generator: Randomness = None, **options: Unpack[Options]) -> None:
         super().__init__()
         refuse_twice(module)
-        plan = make_plan(module, prior=prior, tau=tau, rho=rho, family=family, where=where)
+        plan = Conversion(**options).plan(module)
+        means = [candidate.parameter for candidate in plan.chosen]
         self.module = module
-        self.held: Draw | None = None  # weights to use instead of fresh ones; set by tribayes.nn.holding
+        self._given: Draw | None = None  # weights to use instead of fresh ones; set on twins only (stage.py)
         self._names = tuple(candidate.name for candidate in plan.chosen)
         self._places = {candidate.name: _places(module, candidate.names) for candidate in plan.chosen}
-        self._build(plan, generator)
-        self.sampler = sampler
-
-    @property
-    def sampler(self) -> str:
-        """How weights are drawn: "torch", or "fused", all tensors by one operation that keeps no noise."""
-        return self._sampler
-
-    @sampler.setter
-    def sampler(self, value: str) -> None:
-        check_sampler(value, self.family)
-        self._sampler = value
-
-    def _build(self, plan: Plan, generator: Randomness) -> None:
-        means = [candidate.parameter for candidate in plan.chosen]
         self.priors = nn.ModuleList(
             prior.resolve(name, mean) for name, mean, prior in zip(self._names, means, plan.priors, strict=True)
         )
@@ -90,6 +63,11 @@ class BayesianModule(nn.Module):
             self._leave_zero_(generator)
         self.family = plan.family(means, plan.tau, plan.rho)
         self.register_buffer("layout", _fingerprint(self._names, means))
+
+    @property
+    def sampler(self) -> str:
+        """What draws the weights, chosen by device and dtype: "triton" on a GPU, "cpu", or "plain" torch."""
+        return self.family.sampler(self._means())
 
     @property
     def random_names(self) -> tuple[str, ...]:
@@ -101,44 +79,34 @@ class BayesianModule(nn.Module):
         for name in self._names:
             yield name, _parameter(self.module, name)
 
+    def _means(self) -> list[nn.Parameter]:
+        return [mean for _, mean in self.means()]
+
     def laws(self) -> dict[str, Law]:
         """The distribution of each random tensor, flattened row by row to (K,)."""
-        laws = self.family.laws([_flat(mean) for _, mean in self.means()])
+        laws = self.family.laws([flat(mean) for mean in self._means()])
         return dict(zip(self._names, laws, strict=True))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The network under one fresh draw of every random weight, in training and in evaluation mode alike."""
-        weights = self.sample_weights() if self.held is None else self.held
+        weights = self.sample_weights() if self._given is None else self._given
         return self.apply_weights(weights, *args, **kwargs)
 
-    def sample_weights(self, n: int | None = None, *, generator: Randomness = None) -> dict[str, Tensor]:
+    def sample_weights(self, n: int | None = None, *, generator: Randomness | Tensor = None) -> dict[str, Tensor]:
         """A draw as a value: name → tensor, differentiable in the posterior's parameters.
 
         Args:
             n: None for one draw; a number for that many, stacked along a new leading axis.
-            generator: a torch.Generator or an integer seed; None uses torch's global generator.
+            generator: a torch.Generator or an integer seed of any size; None uses torch's global generator.
         """
-        sample_shape = _sample_shape(n)
-        if self.sampler == "fused":
-            drawn, _ = fused_draw(self, n or 1, generator, with_kl=False)
-            return {name: value.reshape(sample_shape + value.shape[1:]) for name, value in drawn.items()}
-        laws = self.laws()
-        draw = {}
-        for name, mean, source in self._means_with_source(generator):
-            flat = laws[name].rsample(sample_shape, source)
-            draw[name] = flat.reshape(sample_shape + mean.shape).to(mean.dtype)
-        return draw
+        weights, _ = self.family.draw(self._means(), generator, count=_checked_count(n))
+        return dict(zip(self._names, weights, strict=True))
 
     def sample_weights_and_kl(self, *, generator: Randomness = None) -> tuple[dict[str, Tensor], Tensor]:
-        """One draw as `sample_weights` would give it, and KL(q ‖ p).
-
-        With the fused sampler, and on a CPU, both take the same passes over the means, forward and backward.
-        """
-        if self.sampler == "fused":
-            drawn, divergence = fused_draw(self, 1, generator, with_kl=True)
-            return {name: value.squeeze(0) for name, value in drawn.items()}, divergence
-        joint = joint_draw_of(self, generator)
-        return (self.sample_weights(generator=generator), self.kl()) if joint is None else joint
+        """One draw as `sample_weights` would give it, and KL(q ‖ p), by the same passes over the means."""
+        weights, divergence = self.family.draw(self._means(), generator, priors=self._priors())
+        assert divergence is not None  # priors were given
+        return dict(zip(self._names, weights, strict=True)), divergence
 
     def apply_weights(self, weights: Draw, /, *args: Any, **kwargs: Any) -> Any:
         """The network under given weights, as `sample_weights` returns them.
@@ -147,44 +115,40 @@ class BayesianModule(nn.Module):
         draws goes through `torch.func.vmap(model.apply_weights, in_dims=(0, None))(draws, x)` or a loop.
         """
         self._check_weights(weights)
-        everywhere = {place: value for name, value in weights.items() for place in self._places[name]}
-        return functional_call(self.module, everywhere, args, kwargs, tie_weights=False)
+        if torch.compiler.is_compiling():  # a traced call swaps nothing
+            everywhere = {place: value for name, value in weights.items() for place in self._places[name]}
+            return functional_call(self.module, everywhere, args, kwargs, tie_weights=False)
+        twin = self.under(weights)
+        outputs = twin.network(*args, **kwargs)
+        twin.hand_back()
+        return outputs
+
+    def under(self, weights: Draw) -> Twin:
+        """The network's twin with these weights in place."""
+        return Twin(self.module, {id(_parameter(self.module, name)): value for name, value in weights.items()})
 
     def kl(self) -> Tensor:
         """KL(q ‖ p) in nats, exact, summed over all random tensors: equation (30) with its constant."""
-        means = [_flat(mean) for _, mean in self.means()]
-        priors = [
-            prior.distribution(mean.dtype)
-            for prior, mean in zip(cast(Iterable[TensorPrior], self.priors), means, strict=True)
-        ]
-        return self.family.divergence(means, priors)
+        return self.family.divergence(self._means(), self._priors())
+
+    def _priors(self) -> list[TensorPrior]:
+        return list(cast(Iterable[TensorPrior], self.priors))
 
     @torch.no_grad()
     def posterior(self) -> PosteriorTable:
         """name, shape, K, τ and ρ of every random tensor."""
+        numbers = zip(self.means(), self.family.describe(self._means()), strict=True)
         return PosteriorTable(
             tuple(
-                PosteriorRow(
-                    name=name,
-                    shape=tuple(mean.shape),
-                    K=mean.numel(),
-                    tau=float(self.family.relative_scale(index, _flat(mean))),
-                    rho=float(self.family.correlation_of(index)),
-                )
-                for index, (name, mean) in enumerate(self.means())
+                PosteriorRow(name=name, shape=tuple(mean.shape), K=mean.numel(), tau=tau, rho=rho)
+                for (name, mean), (tau, rho) in numbers
             )
         )
 
     @torch.no_grad()
     def stabilise_(self, rule: Rule, generator: Randomness = None) -> None:
         """Apply the numerical guards in place; `tribayes.stabilise_` is the public way."""
-        if self.sampler == "fused":
-            fused_guard_(self, rule.name, generator)
-            return
-        if self.family.multiplicative:
-            for _, mean, source in self._means_with_source(generator):
-                guard_means_(mean, rule, source)
-        self.family.stabilise_(rule, generator_of(generator, next(self.family.parameters()).device))
+        self.family.stabilise_(self._means(), rule, generator)
 
     def load_pretrained(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
         """Load weights of the plain network, under their own names, as the means; zeros leave zero again."""
@@ -198,16 +162,10 @@ class BayesianModule(nn.Module):
 
     @torch.no_grad()
     def _leave_zero_(self, generator: Randomness) -> None:
-        for _, mean, source in self._means_with_source(generator):
-            guard_means_(mean, rule_of("paper"), source)
-
-    def _means_with_source(self, generator: Randomness) -> Iterator[tuple[str, nn.Parameter, torch.Generator | None]]:
-        """(name, mean, randomness): one generator a device: a seed is not started anew for each tensor."""
-        sources: dict[torch.device, torch.Generator | None] = {}
-        for name, mean in self.means():
-            if mean.device not in sources:
-                sources[mean.device] = generator_of(generator, mean.device)
-            yield name, mean, sources[mean.device]
+        means = self._means()
+        sources = sources_of(means, generator)
+        for mean in means:
+            guard_means_(mean, rule_of("paper"), sources[mean.device])
 
     def _check_weights(self, weights: Draw) -> None:
         if not isinstance(weights, Mapping):
@@ -247,19 +205,14 @@ def _parameter(module: nn.Module, name: str) -> nn.Parameter:
     return module.get_parameter(name) if found is None else found
 
 
-def _flat(mean: Tensor) -> Tensor:
-    """Row-major, and at least float32: the law's arithmetic is not done in half precision."""
-    return mean.reshape(-1).to(torch.promote_types(mean.dtype, torch.float32))
-
-
-def _sample_shape(n: int | None) -> torch.Size:
+def _checked_count(n: int | None) -> int | None:
     if n is None:
-        return torch.Size()
+        return None
     if isinstance(n, bool) or not isinstance(n, int):
         raise wrong_type("n", n, "be a whole number or None", "pass the number of draws")
     if n < 1:
         raise refusal("n", n, "be at least 1", "pass the number of draws, or nothing for a single one")
-    return torch.Size([n])
+    return n
 
 
 def _places(module: nn.Module, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -45,14 +45,14 @@ class WeightNoise:
         """The noise of a law of K flattened weights, in their own shape."""
         mean = law.mean.reshape(shape)
         if isinstance(law, TridiagonalNormal):
-            return cls(mean, law.stddev.reshape(shape), correlation.mixing(law._coefficient))
+            return cls(mean, law.stddev.reshape(shape), correlation.mixing(law.coefficient))
         if isinstance(law, FactorisedNormal):
             return cls(mean, law.base_dist.scale.expand(law.mean.shape).reshape(shape), None)
         raise refusal(
             "family",
             type(law).__name__,
             "give laws whose neighbour correlation is known, TridiagonalNormal or FactorisedNormal",
-            'use estimator="plain" or method="samples", which need only draws',
+            'use estimator="plain" and sampled networks, which need only draws',
         )
 
 

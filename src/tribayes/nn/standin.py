@@ -1,6 +1,6 @@
 """Tensors that stand for random ones: how a network that knows nothing of it is run on laws instead of numbers.
 
-A stand-in is put in a weight's place like any draw (`holding`) and looks like a tensor: it has a shape, a dtype and a
+A stand-in is put in a weight's place like any draw and looks like a tensor: it has a shape, a dtype and a
 device. What the network computes with it is answered by a rule of that operation's name; an operation without a rule is
 an error that names it, never an approximation that nobody asked for.
 """
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from tribayes._errors import refusal
 from tribayes.nn.convert import bayesian_modules
-from tribayes.nn.holding import ModelDraw, random_names
 from tribayes.nn.preactivation import WeightNoise
+from tribayes.nn.stage import random_names
 from tribayes.posterior.family import Law
 
 Rule = Callable[..., Any]
@@ -94,9 +94,9 @@ class RandomWeight(StandIn):
         self.used = True
 
 
-def stand_ins(model: torch.nn.Module, build: Callable[[str, Tensor, Law], RandomWeight]) -> ModelDraw:
-    """A stand-in for every random tensor of the model, to be held like a draw."""
-    draws: ModelDraw = []
+def stand_ins(model: torch.nn.Module, build: Callable[[str, Tensor, Law], RandomWeight]) -> list[dict[str, Tensor]]:
+    """A stand-in for every random tensor of the model, to run it under like a draw."""
+    draws: list[dict[str, Tensor]] = []
     for module, names in zip(bayesian_modules(model), random_names(model), strict=True):
         laws = module.laws()
         means = zip(names, module.means(), strict=True)

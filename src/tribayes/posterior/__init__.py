@@ -1,9 +1,9 @@
 """The law: raw parameters → (τ, ρ) → distribution → draws and divergence."""
 
-from tribayes.posterior import divergence as _divergence  # registers the divergences with torch
 from tribayes.posterior.factorised import FactorisedNormal
 from tribayes.posterior.family import FAMILIES, Diagonal, Family, MeanField, Tridiagonal
 from tribayes.posterior.prior import Prior
+from tribayes.posterior.streams import Stream
 from tribayes.posterior.tridiagonal import TridiagonalNormal
 
 __all__ = [
@@ -13,8 +13,7 @@ __all__ = [
     "Family",
     "MeanField",
     "Prior",
+    "Stream",
     "Tridiagonal",
     "TridiagonalNormal",
 ]
-
-del _divergence

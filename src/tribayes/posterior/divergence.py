@@ -4,7 +4,7 @@ Equation (30) with its constant worked out:
 
     KL = ½ [ K ln ζ² − K ln τ² − Σ ln m_i² − ln det T + (τ²‖m‖² + ‖m − μ‖²)/ζ² − K ]
 
-All of it is summed over the last axis; a prior `Normal(loc, scale)` may be scalar or have an entry a weight.
+All of it is summed over the last axis; a prior `Normal(loc, scale)` may be scalar or have one entry per weight.
 """
 
 from __future__ import annotations
@@ -16,18 +16,38 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, register_kl
 
 from tribayes._errors import refusal
+from tribayes.posterior.correlation import log_determinant
 from tribayes.posterior.factorised import FactorisedNormal
 from tribayes.posterior.tridiagonal import TridiagonalNormal
 
 
+def multiplicative_divergence(mean: Tensor, prior: Normal, tau: Tensor, coefficient: Tensor) -> Tensor:
+    """Equation (30) over the last axis, for noise of scale τ|m| with the moving-average coefficient t."""
+    return combined(*multiplicative_sums(mean, prior), mean.shape[-1], tau, coefficient)
+
+
+def multiplicative_sums(mean: Tensor, prior: Normal) -> tuple[Tensor, Tensor]:
+    """What (30) sums over the weights: Σ [(m − μ)²/ζ² + ln ζ² − ln m²], and Σ m²/ζ², which τ² multiplies."""
+    _check_prior(prior, mean.shape[-1:])
+    log_scale = prior.scale.log().expand(*prior.scale.shape[:-1], mean.shape[-1]).sum(-1)
+    fixed = ((mean - prior.loc) / prior.scale).square().sum(-1) + 2 * (log_scale - mean.abs().log().sum(-1))
+    return fixed, (mean / prior.scale).square().sum(-1)
+
+
+def combined(fixed: Tensor, relative: Tensor, size: int | Tensor, tau: Tensor, coefficient: Tensor) -> Tensor:
+    """(30) from its sums over the K = size weights."""
+    return 0.5 * (fixed + tau.square() * relative - size * (1 + 2 * tau.log()) - log_determinant(coefficient, size))
+
+
+def factorised_divergence(mean: Tensor, scale: Tensor, loc: Tensor, zeta: Tensor) -> Tensor:
+    """KL of N(m, s²) from N(μ, ζ²) for each weight."""
+    ratio, distance = scale / zeta, (mean - loc) / zeta
+    return 0.5 * (ratio.square() + distance.square() - 1) - ratio.log()
+
+
 @register_kl(TridiagonalNormal, Normal)
 def _tridiagonal_normal(posterior: TridiagonalNormal, prior: Normal) -> Tensor:
-    _check_prior(prior, posterior.event_shape)
-    variance = prior.scale.square()
-    trace = (posterior.variance / variance).sum(-1)
-    distance = ((posterior.loc - prior.loc).square() / variance).sum(-1)
-    log_prior = variance.log().expand(*variance.shape[:-1], posterior.size).sum(-1)
-    return 0.5 * (log_prior - posterior._log_determinant() + trace + distance - posterior.size)
+    return multiplicative_divergence(posterior.loc, prior, posterior.tau, posterior.coefficient)
 
 
 @register_kl(TridiagonalNormal, Independent)
@@ -39,22 +59,9 @@ def _tridiagonal_independent(posterior: TridiagonalNormal, prior: Independent[An
 
 @register_kl(FactorisedNormal, Normal)
 def _factorised_normal(posterior: FactorisedNormal, prior: Normal) -> Tensor:
-    _check_prior(prior, posterior.event_shape)
     # written out: torch's dispatch for (Normal, Normal) breaks the graph of a compiled first call
-    ratio = (posterior.stddev / prior.scale).square()
-    distance = ((posterior.mean - prior.loc) / prior.scale).square()
-    return 0.5 * (ratio - ratio.log() + distance - 1).sum(-1)
-
-
-def multiplicative_sums(mean: Tensor, prior: Normal) -> Tensor:
-    """(2,): what (30) sums over the K weights of a tensor whose noise is τ|m|.
-
-    Σ [(m − μ)²/ζ² + ln ζ² − ln m²], which τ and ρ do not touch, and Σ m²/ζ², which τ² multiplies.
-    """
-    _check_prior(prior, mean.shape)
-    log_scale = prior.scale.log().expand(mean.shape).sum()
-    fixed = ((mean - prior.loc) / prior.scale).square().sum() + 2 * (log_scale - mean.abs().log().sum())
-    return torch.stack([fixed, (mean / prior.scale).square().sum()])
+    _check_prior(prior, posterior.event_shape)
+    return factorised_divergence(posterior.mean, posterior.stddev, prior.loc, prior.scale).sum(-1)
 
 
 def _check_prior(prior: Normal, event_shape: torch.Size) -> None:
@@ -63,5 +70,5 @@ def _check_prior(prior: Normal, event_shape: torch.Size) -> None:
             "prior",
             tuple(prior.batch_shape),
             f"be scalar or have a last axis of K = {event_shape[0]} entries",
-            "give one loc and scale for all weights, or one a weight",
+            "give one loc and scale for all weights, or one per weight",
         )

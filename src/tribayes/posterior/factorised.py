@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Independent, Normal
 
-from tribayes.posterior.noise import Randomness, generator_of, standard_normals
+from tribayes.posterior.streams import Randomness, generator_of, standard_normals
 
 
 class FactorisedNormal(Independent[Normal]):

@@ -1,7 +1,7 @@
-"""Posterior families: raw parameters for all tensors of a network, and the law they give each of them.
+"""Posterior families: raw parameters for all tensors of a network, and the weights and laws they give.
 
-A family holds what is learned beside the means. The tridiagonal family of the paper has two numbers a tensor,
-kept as two vectors with an entry a tensor, so that an optimizer step touches two small arrays and not dozens.
+A family holds what is learned beside the means. The tridiagonal family of the paper has two numbers per tensor, kept
+as two vectors with one entry per tensor, so that an optimizer step touches two small arrays and not dozens.
 """
 
 from __future__ import annotations
@@ -12,120 +12,151 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Normal, kl_divergence
+from torch.distributions import kl_divergence
 
 from tribayes._errors import refusal, wrong_type
-from tribayes.posterior import correlation, parametrisation
-from tribayes.posterior.divergence import multiplicative_sums
+from tribayes.posterior import draw as drawing
+from tribayes.posterior import parametrisation
+from tribayes.posterior.divergence import factorised_divergence
+from tribayes.posterior.draw import plain
 from tribayes.posterior.factorised import FactorisedNormal
-from tribayes.posterior.guards import Rule, guard_delta_, guard_gamma_
+from tribayes.posterior.guards import Rule, guard_delta_, guard_means_
+from tribayes.posterior.prior import TensorPrior
+from tribayes.posterior.streams import Randomness
 from tribayes.posterior.tridiagonal import TridiagonalNormal
 
 Law = TridiagonalNormal | FactorisedNormal
+Drawn = tuple[list[Tensor], Tensor | None]  # the weights, and KL(q ‖ p) where priors were given
 
 _SMALLEST_SCALE = 1e-3  # start of a mean-field standard deviation where the weights themselves are zero
 
 
 class Family(nn.Module, ABC):
-    """Base of the families. Built from the means and the initial τ and ρ of each tensor."""
+    """Base of the families. A new one defines `__init__`, `laws` and `scale_parameters`; CONTRIBUTING.md shows one.
 
-    multiplicative: ClassVar[bool]  # noise proportional to |m|: the means must then not be zero
-    correlated: ClassVar[bool]
+    Everywhere `means` are the means of all random tensors, in the network's order. What is learned is an ordinary
+    `nn.Parameter` of the family.
+    """
+
+    multiplicative: ClassVar[bool] = False  # noise proportional to |m|: the means must then not be zero
+    correlated: ClassVar[bool] = False  # whether an initial ρ means anything
 
     @abstractmethod
-    def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None: ...
+    def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
+        """From the means and the initial τ and ρ of each tensor; call `nn.Module.__init__(self)` first."""
 
     @abstractmethod
     def laws(self, means: Sequence[Tensor]) -> list[Law]:
-        """The distributions of all tensors, whose flat means (K,) are given: scalars are computed for all at once."""
+        """The distribution of each tensor, given its flat means (K,), at least in float32.
 
-    def divergence(self, means: Sequence[Tensor], priors: Sequence[Normal]) -> Tensor:
-        """KL(q ‖ p) summed over all tensors."""
-        terms = [kl_divergence(law, prior) for law, prior in zip(self.laws(means), priors, strict=True)]
-        return torch.stack([term.to(terms[0].device) for term in terms]).sum()
-
-    @abstractmethod
-    def relative_scale(self, index: int, mean: Tensor) -> Tensor:
-        """τ: the standard deviation relative to |m| (root mean square where it varies)."""
+        A distribution over (K,) with `rsample(sample_shape, generator)` and a divergence from `Normal` registered with
+        torch.
+        """
 
     @abstractmethod
     def scale_parameters(self) -> list[nn.Parameter]:
         """What is learned about scales."""
 
-    @abstractmethod
-    def correlation_of(self, index: int) -> Tensor:
-        """ρ of tensor number `index`."""
-
     def correlation_parameters(self) -> list[nn.Parameter]:
         """What is learned about correlations."""
         return []
 
-    @abstractmethod
-    def stabilise_(self, rule: Rule, generator: torch.Generator | None = None) -> None:
-        """Apply the guards to the raw parameters, in place."""
+    def draw(
+        self,
+        means: Sequence[Tensor],
+        randomness: Randomness | Tensor = None,
+        *,
+        count: int | None = None,
+        priors: Sequence[TensorPrior] | None = None,
+    ) -> Drawn:
+        """One draw of every tensor in its shape and dtype (`count` of them stacked), and KL(q ‖ p) where asked for."""
+        assert not isinstance(randomness, Tensor)  # seeds are those of the kernels
+        sources = plain.sources_of(means, randomness)
+        laws = self.laws([plain.flat(mean) for mean in means])
+        shape = torch.Size() if count is None else torch.Size([count])
+        weights = [
+            law.rsample(shape, sources[mean.device]).reshape(shape + mean.shape).to(mean.dtype)
+            for law, mean in zip(laws, means, strict=True)
+        ]
+        return weights, None if priors is None else self.divergence(means, priors)
 
-    def raw_pair(self) -> tuple[Tensor, Tensor] | None:
-        """δ and γ of all tensors, (T,) each, for the paper's family and its special case: what the fused draw takes."""
-        return None
+    def divergence(self, means: Sequence[Tensor], priors: Sequence[TensorPrior]) -> Tensor:
+        """KL(q ‖ p) in nats, summed over all tensors."""
+        laws = self.laws([plain.flat(mean) for mean in means])
+        normals = plain.normal_priors(priors, means)
+        terms = [kl_divergence(law, prior) for law, prior in zip(laws, normals, strict=True)]
+        return torch.stack([term.to(terms[0].device) for term in terms]).sum()
+
+    def sampler(self, means: Sequence[Tensor]) -> str:
+        """Which implementation draws: "triton", "cpu" or "plain"."""
+        del means
+        return drawing.PLAIN
+
+    def describe(self, means: Sequence[Tensor]) -> list[tuple[float, float]]:
+        """(τ, ρ) of each tensor; τ is the standard deviation relative to |m| (root mean square where it varies)."""
+        rows = [plain.flat(mean) for mean in means]
+        return [(float(law.stddev.norm() / row.norm()), 0.0) for law, row in zip(self.laws(rows), rows, strict=True)]
+
+    def stabilise_(self, means: Sequence[Tensor], rule: Rule, randomness: Randomness = None) -> None:
+        """Apply the guards to means and raw parameters, in place."""
+        if self.multiplicative:
+            sources = plain.sources_of(means, randomness)
+            for mean in means:
+                guard_means_(mean, rule, sources[mean.device])
 
 
 class Diagonal(Family):
-    """w_i = m_i + τ|m_i| x_i with one τ a tensor: the earlier model of Posch et al. (2019)."""
+    """w_i = m_i + τ|m_i| x_i with one τ per tensor: the earlier model of Posch et al. (2019)."""
 
     multiplicative = True
-    correlated = False
-    sizes: Tensor  # K of each tensor
 
     def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
         nn.Module.__init__(self)
         del rho
         self.delta = nn.Parameter(_raw(parametrisation.delta_of, tau, means[0]))
-        sizes = torch.tensor([mean.numel() for mean in means], device=means[0].device)
-        self.register_buffer("sizes", sizes, persistent=False)
+        self._implementation: str | None = None  # set by tests, to compare implementations
+
+    def _raw_correlation(self) -> Tensor:
+        return torch.zeros_like(self.delta, requires_grad=False)
 
     def laws(self, means: Sequence[Tensor]) -> list[Law]:
-        taus = parametrisation.tau_of(_single(self.delta)).unbind()
+        taus = parametrisation.tau_of(plain.single(self.delta)).unbind()
         return [
             FactorisedNormal(mean, tau.to(mean) * mean.abs(), validate_args=False)
             for mean, tau in zip(means, taus, strict=True)
         ]
 
-    def divergence(self, means: Sequence[Tensor], priors: Sequence[Normal]) -> Tensor:
-        """Equation (30) for all tensors at once: two sums a tensor, and what depends on τ and ρ as vectors.
+    def draw(
+        self,
+        means: Sequence[Tensor],
+        randomness: Randomness | Tensor = None,
+        *,
+        count: int | None = None,
+        priors: Sequence[TensorPrior] | None = None,
+    ) -> Drawn:
+        return drawing.draw(means, self.delta, self._raw_correlation(), randomness, count, priors, self._implementation)
 
-        The same number as the registered divergences give one by one, for a third of the operations.
-        """
-        sums = [multiplicative_sums(mean, prior) for mean, prior in zip(means, priors, strict=True)]
-        fixed, relative = torch.stack([pair.to(self.delta.device) for pair in sums]).unbind(-1)  # (T,) each
-        tau, sizes = parametrisation.tau_of(_single(self.delta)).to(fixed), self.sizes.to(fixed)
-        return (
-            0.5 * (fixed + tau.square() * relative - sizes * (1 + 2 * tau.log()) - self._log_determinant(sizes)).sum()
-        )
+    def divergence(self, means: Sequence[Tensor], priors: Sequence[TensorPrior]) -> Tensor:
+        return plain.divergence_of(means, self.delta, self._raw_correlation(), plain.normal_priors(priors, means))
 
-    def raw_pair(self) -> tuple[Tensor, Tensor] | None:
-        return self.delta, torch.zeros_like(self.delta, requires_grad=False)
+    def sampler(self, means: Sequence[Tensor]) -> str:
+        return self._implementation or drawing.implementation_for(means, self.delta, self.delta)
 
-    def _log_determinant(self, sizes: Tensor) -> Tensor:
-        """ln det T of each tensor: independent noise has none."""
-        return torch.zeros_like(sizes)
-
-    def relative_scale(self, index: int, mean: Tensor) -> Tensor:
-        del mean
-        return parametrisation.tau_of(self.delta[index])
-
-    def correlation_of(self, index: int) -> Tensor:
-        return torch.zeros_like(self.delta[index])
+    def describe(self, means: Sequence[Tensor]) -> list[tuple[float, float]]:
+        del means
+        columns = parametrisation.tau_of(self.delta), parametrisation.rho_of(self._raw_correlation())
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def scale_parameters(self) -> list[nn.Parameter]:
         return [self.delta]
 
-    def stabilise_(self, rule: Rule, generator: torch.Generator | None = None) -> None:
-        del generator
-        guard_delta_(self.delta, rule)
+    def stabilise_(self, means: Sequence[Tensor], rule: Rule, randomness: Randomness = None) -> None:
+        gamma = next(iter(self.correlation_parameters()), None)
+        drawing.guard_(means, self.delta, gamma, rule, randomness, self._implementation)
 
 
 class Tridiagonal(Diagonal):
-    """The paper's family: as `Diagonal`, with one correlation ρ between neighbours a tensor."""
+    """The paper's family: as `Diagonal`, with one correlation ρ between neighbours per tensor."""
 
     correlated = True
 
@@ -133,47 +164,31 @@ class Tridiagonal(Diagonal):
         super().__init__(means, tau, rho)
         self.gamma = nn.Parameter(_raw(parametrisation.gamma_of, rho, means[0]))
 
+    def _raw_correlation(self) -> Tensor:
+        return self.gamma
+
     def laws(self, means: Sequence[Tensor]) -> list[Law]:
-        if self.delta.is_cpu:  # there a draw reads its two numbers; elsewhere they are computed for all tensors at once
-            raw = zip(_single(self.delta).unbind(), _single(self.gamma).unbind(), strict=True)
-            return [
-                TridiagonalNormal.from_raw(mean, delta.to(mean), gamma.to(mean))
-                for mean, (delta, gamma) in zip(means, raw, strict=True)
-            ]
-        tau = parametrisation.tau_of(_single(self.delta))
-        coefficient = parametrisation.coefficient_of(_single(self.gamma))
-        columns = (tau, coefficient, *correlation.mixing(coefficient, tau))
+        gamma = plain.single(self.gamma)
+        columns = (
+            parametrisation.tau_of(plain.single(self.delta)),
+            parametrisation.rho_of(gamma),
+            parametrisation.coefficient_of(gamma),
+        )
+        numbers = zip(means, *(column.unbind() for column in columns), strict=True)
         return [
-            TridiagonalNormal.from_scalars(mean, *(scalar.to(mean) for scalar in scalars))
-            for mean, *scalars in zip(means, *(column.unbind() for column in columns), strict=True)
+            TridiagonalNormal(mean, tau.to(mean), rho.to(mean), validate_args=False, coefficient=t.to(mean))
+            for mean, tau, rho, t in numbers
         ]
-
-    def raw_pair(self) -> tuple[Tensor, Tensor] | None:
-        return self.delta, self.gamma
-
-    def _log_determinant(self, sizes: Tensor) -> Tensor:
-        coefficient = parametrisation.coefficient_of(_single(self.gamma)).to(sizes)
-        return correlation.log_determinant(coefficient, sizes)
-
-    def correlation_of(self, index: int) -> Tensor:
-        return parametrisation.rho_of(self.gamma[index])
 
     def correlation_parameters(self) -> list[nn.Parameter]:
         return [self.gamma]
 
-    def stabilise_(self, rule: Rule, generator: torch.Generator | None = None) -> None:
-        super().stabilise_(rule, generator)
-        guard_gamma_(self.gamma, rule, generator)
-
 
 class MeanField(Family):
-    """w_i = m_i + softplus(s_i) x_i with a free s_i a weight (Blundell et al. 2015): twice the parameters.
+    """w_i = m_i + softplus(s_i) x_i with a free s_i per weight (Blundell et al. 2015): twice the parameters.
 
     Starts at a standard deviation of τ times the root mean square of the tensor (at least 1e-3 for it).
     """
-
-    multiplicative = False
-    correlated = False
 
     def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
         nn.Module.__init__(self)
@@ -187,37 +202,28 @@ class MeanField(Family):
             for mean, scale in zip(means, scales, strict=True)
         ]
 
-    def divergence(self, means: Sequence[Tensor], priors: Sequence[Normal]) -> Tensor:
-        """Σ ½ (s² + (m − μ)²)/ζ² − ½ − ln(s/ζ) over the weights of all tensors at once: fewer launches on a GPU."""
-        mean = _joined(means)
+    def divergence(self, means: Sequence[Tensor], priors: Sequence[TensorPrior]) -> Tensor:
+        """Over the weights of all tensors at once: fewer launches on a GPU."""
+        rows = [plain.flat(mean) for mean in means]
+        normals = plain.normal_priors(priors, means)
         loc, zeta = (
-            _joined([value.expand(len(flat)) for value, flat in zip(values, means, strict=True)]).to(mean)
-            for values in ([prior.loc for prior in priors], [prior.scale for prior in priors])
+            _joined([value.expand(len(row)) for value, row in zip(values, rows, strict=True)])
+            for values in ([prior.loc for prior in normals], [prior.scale for prior in normals])
         )
-        ratio = self._all_scales().to(mean) / zeta
-        distance = (mean - loc) / zeta
-        return (0.5 * (ratio.square() + distance.square()) - ratio.log()).sum() - 0.5 * mean.numel()
-
-    def relative_scale(self, index: int, mean: Tensor) -> Tensor:
-        return self._scale(index, mean).norm() / mean.norm()
-
-    def correlation_of(self, index: int) -> Tensor:
-        return torch.zeros((), device=self.raw_scale[index].device)
+        mean = _joined(rows)
+        return factorised_divergence(mean, self._all_scales().to(mean), loc.to(mean), zeta.to(mean)).sum()
 
     def scale_parameters(self) -> list[nn.Parameter]:
         return list(self.raw_scale)
 
-    def stabilise_(self, rule: Rule, generator: torch.Generator | None = None) -> None:
-        del generator
+    def stabilise_(self, means: Sequence[Tensor], rule: Rule, randomness: Randomness = None) -> None:
+        del means, randomness
         for raw in self.raw_scale:
             guard_delta_(raw, rule)
 
     def _all_scales(self) -> Tensor:
         """s of all tensors, end to end."""
-        return parametrisation.tau_of(_joined([raw.reshape(-1) for raw in self.raw_scale]))
-
-    def _scale(self, index: int, mean: Tensor) -> Tensor:
-        return parametrisation.tau_of(self.raw_scale[index].reshape(-1).to(mean.dtype))
+        return parametrisation.tau_of(_joined([plain.flat(raw) for raw in self.raw_scale]))
 
 
 FAMILIES: dict[str, type[Family]] = {
@@ -245,14 +251,9 @@ def _raw(inverse: Callable[[Tensor], Tensor], values: Sequence[float], like: Ten
     return raw.to(dtype=dtype, device=like.device)
 
 
-def _single(raw: Tensor) -> Tensor:
-    """At least float32: the law's arithmetic is not done in half precision."""
-    return raw.to(torch.promote_types(raw.dtype, torch.float32))
-
-
 def _joined(parts: Sequence[Tensor]) -> Tensor:
     """Flat tensors end to end, on the first one's device and at least in float32."""
-    return _single(torch.cat([part.to(parts[0].device) for part in parts]))
+    return plain.single(torch.cat([part.to(parts[0].device) for part in parts]))
 
 
 def _initial_scale(mean: Tensor, tau: float) -> nn.Parameter:

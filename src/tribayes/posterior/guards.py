@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
-from tribayes.posterior.draw import plain_on_cpu
 from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_DELTA, SMALLEST_MEAN
 
 
@@ -44,7 +43,7 @@ def guard_means_(means: Tensor, rule: Rule, generator: torch.Generator | None = 
     if not rule.coin_for_sign:
         torch.copysign(means.abs().clamp_(min=SMALLEST_MEAN), means, out=means)
         return
-    if plain_on_cpu(means.reshape(-1)) and not (means.abs() < SMALLEST_MEAN).any().item():
+    if means.is_cpu and not torch.compiler.is_compiling() and not (means.abs() < SMALLEST_MEAN).any().item():
         return  # looking takes a tenth of throwing coins, and there is hardly ever anything to move
     _leave_interval_(means, SMALLEST_MEAN, generator)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,9 +10,8 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 
 from tribayes._errors import check_all, refusal, wrong_type
-from tribayes.posterior import correlation, parametrisation
-from tribayes.posterior.draw import draw, draw_raw
-from tribayes.posterior.noise import Randomness, generator_of, standard_normals
+from tribayes.posterior import correlation
+from tribayes.posterior.streams import Randomness, generator_of, standard_normals
 
 _LARGEST_DENSE = 2**28  # entries of a dense covariance: one GiB in float32
 
@@ -43,6 +41,7 @@ class TridiagonalNormal(Distribution):
         loc: means m, (..., K), finite and non-zero.
         tau: relative standard deviation τ > 0, broadcast to the batch shape (...).
         rho: neighbour correlation in (−½, ½), broadcast to the batch shape.
+        coefficient: the moving-average coefficient of `rho`, where it is known to more digits (near |ρ| = ½).
 
     Example:
         >>> law = TridiagonalNormal(torch.tensor([1.0, -2.0, 0.5]), tau=0.1, rho=-0.3)
@@ -60,69 +59,26 @@ class TridiagonalNormal(Distribution):
     support = constraints.real_vector
     has_rsample = True
 
-    _raw: tuple[Tensor, ...] = ()  # (δ, γ) where the law was made of them
-    _rho: Tensor | None = None  # ρ where it was given
-
     def __init__(
         self,
         loc: Tensor,
         tau: Tensor | float,
         rho: Tensor | float,
         validate_args: bool | None = None,
+        *,
+        coefficient: Tensor | None = None,
     ) -> None:
         _check_loc(loc)
         tau, rho = _like(loc, "tau", tau), _like(loc, "rho", rho)
         # torch's own default is no guide: the first torch.compile of a process turns it off for good
         if validate_args is not False and not torch.compiler.is_compiling():
             _check_values(loc, tau, rho)
-        coefficient = correlation.coefficient_of(rho)
-        self._set(loc, tau, coefficient, correlation.mixing(coefficient, tau), rho)
-
-    @classmethod
-    def from_raw(cls, loc: Tensor, delta: Tensor, gamma: Tensor) -> TridiagonalNormal:
-        """The law of the unconstrained pair (δ, γ), at full precision also near |ρ| = ½. Nothing is checked."""
-        law = cls.__new__(cls)
-        law._raw = (delta, gamma)  # τ and the rest are computed when they are asked for; a draw needs none of it
-        law._place(loc, delta, gamma)
-        return law
-
-    @classmethod
-    def from_scalars(
-        cls, loc: Tensor, tau: Tensor, coefficient: Tensor, current: Tensor, previous: Tensor
-    ) -> TridiagonalNormal:
-        """The law from numbers computed already, for many tensors at once: τ, t, and the draw's weights τα and τβ."""
-        law = cls.__new__(cls)
-        law._set(loc, tau, coefficient, (current, previous))
-        return law
-
-    def _set(
-        self, loc: Tensor, tau: Tensor, coefficient: Tensor, mixing: tuple[Tensor, Tensor], rho: Tensor | None = None
-    ) -> None:
         # these keep their own shapes: a gradient for each is reduced once, in the draw
-        self._tau, self._coefficient, self._mixing = tau, coefficient, mixing
-        self._rho = rho  # as given; otherwise it follows from the coefficient
-        self._place(loc, tau, coefficient)
-
-    def _place(self, loc: Tensor, *scalars: Tensor) -> None:
-        *_, size = shape = loc.shape
-        batch = shape[:-1]
-        if any(scalar.ndim for scalar in scalars):  # torch.broadcast_shapes costs as much as a small draw
-            batch = torch.broadcast_shapes(batch, *(scalar.shape for scalar in scalars))
-            loc = loc.expand(*batch, size)
-        self.loc = loc
-        super().__init__(batch, shape[-1:], validate_args=False)
-
-    @cached_property
-    def _tau(self) -> Tensor:
-        return parametrisation.tau_of(self._raw[0])
-
-    @cached_property
-    def _coefficient(self) -> Tensor:
-        return parametrisation.coefficient_of(self._raw[1])
-
-    @cached_property
-    def _mixing(self) -> tuple[Tensor, Tensor]:
-        return correlation.mixing(self._coefficient, self._tau)
+        self._tau, self._rho = tau, rho
+        self._coefficient = correlation.coefficient_of(rho) if coefficient is None else coefficient
+        batch = torch.broadcast_shapes(loc.shape[:-1], tau.shape, rho.shape)
+        self.loc = loc.expand(*batch, loc.shape[-1])
+        super().__init__(batch, loc.shape[-1:], validate_args=False)
 
     @property
     def tau(self) -> Tensor:
@@ -132,8 +88,12 @@ class TridiagonalNormal(Distribution):
     @property
     def rho(self) -> Tensor:
         """ρ, of the batch shape."""
-        rho = correlation.rho_of(self._coefficient) if self._rho is None else self._rho
-        return rho.expand(self.batch_shape)
+        return self._rho.expand(self.batch_shape)
+
+    @property
+    def coefficient(self) -> Tensor:
+        """t, the moving-average coefficient of ρ, of the batch shape."""
+        return self._coefficient.expand(self.batch_shape)
 
     @property
     def size(self) -> int:
@@ -192,24 +152,25 @@ class TridiagonalNormal(Distribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> TridiagonalNormal:
         law = self._get_checked_instance(TridiagonalNormal, _instance)
         batch = torch.Size(batch_shape)
-        law._set(self.loc.expand(batch + self.event_shape), self._tau, self._coefficient, self._mixing, self._rho)
+        law.loc = self.loc.expand(batch + self.event_shape)
+        law._tau, law._rho, law._coefficient = self._tau, self._rho, self._coefficient
+        super(TridiagonalNormal, law).__init__(batch, self.event_shape, validate_args=False)
         return law
 
     def rsample(self, sample_shape: Any = (), generator: Randomness = None) -> Tensor:
         """Draws of shape sample_shape + (..., K), differentiable in m, τ and ρ.
 
-        Exact in law, from K + 1 independent normals a draw; `generator` is a torch.Generator or a seed.
+        Exact in law, from K + 1 independent normals per draw; `generator` is a torch.Generator or a seed.
         """
         shape = torch.Size((*sample_shape, *self.batch_shape, self.size + 1))
         normals = standard_normals(shape, self.loc, generator_of(generator, self.loc.device))
-        if self._raw and not self.batch_shape:
-            return draw_raw(self.loc, self._raw[0], self._raw[1], normals)
-        return draw(self.loc, *self._mixing, normals)
+        noise = correlation.correlate(normals, *correlation.mixing(self._coefficient, self._tau))
+        return self.loc + self.loc.abs() * noise
 
     def log_prob(self, value: Tensor) -> Tensor:
         """ln q(w), of shape sample + batch."""
         if value.shape[-1:] != self.event_shape:
-            raise refusal("value", value, f"end in K = {self.size} entries", "give one weight vector a row")
+            raise refusal("value", value, f"end in K = {self.size} entries", "give one weight vector per row")
         noise = (value - self.loc) / self.stddev
         quadratic = correlation.quadratic_form(noise, self._coefficient.expand(noise.shape[:-1]))
         return -0.5 * (quadratic + self.size * math.log(2 * math.pi) + self._log_determinant())
@@ -246,7 +207,7 @@ def _like(loc: Tensor, name: str, value: Tensor | float) -> Tensor:
             name,
             tensor,
             f"broadcast against the batch shape {tuple(loc.shape[:-1])} of `loc` (its shape less the last axis)",
-            f"give one {name} a vector of means",
+            f"give one {name} per vector of means",
         ) from error
     return tensor
 

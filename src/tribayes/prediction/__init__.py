@@ -1,11 +1,11 @@
 """Asking: the predictive distribution, credible intervals, decisions, metrics, diagnostics."""
 
-from tribayes.prediction.auto import AutoSamples
 from tribayes.prediction.classification import ClassPredictive
 from tribayes.prediction.diagnostics import LayerReport, ablate_correlation, layer_report
 from tribayes.prediction.predict import predict
 from tribayes.prediction.predictive import MonteCarloError, Predictive
 from tribayes.prediction.regression import RegressionPredictive
+from tribayes.prediction.samples import AutoSamples, Moments
 from tribayes.prediction.summary import ClassificationSummary, RegressionSummary
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "ClassPredictive",
     "ClassificationSummary",
     "LayerReport",
+    "Moments",
     "MonteCarloError",
     "Predictive",
     "RegressionPredictive",

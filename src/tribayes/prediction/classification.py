@@ -11,6 +11,7 @@ from tribayes._errors import refusal
 from tribayes.prediction.metrics import class_indices
 from tribayes.prediction.predictive import DEFAULT_LEVELS, Predictive
 from tribayes.prediction.quantiles import certain
+from tribayes.prediction.samples import Drawn, Moments
 from tribayes.prediction.source import Source, entropy
 from tribayes.prediction.summary import ClassificationSummary, origin
 
@@ -19,8 +20,10 @@ class ClassPredictive(Predictive):
     """Class probabilities (N, C) as the average of S sampled networks, and how far these differ.
 
     Example:
-        >>> pred = tribayes.predict(model, x)
-        >>> pred.label, pred.certain(0.95)
+        >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
+        >>> pred = tribayes.predict(model, torch.randn(5, 4), progress=False)
+        >>> pred.label.shape, pred.certain(0.95).dtype
+        (torch.Size([5]), torch.bool)
     """
 
     @property
@@ -91,8 +94,8 @@ class ClassPredictive(Predictive):
         """The true classes on the CPU; an error unless there is one in [0, C) for each example."""
         return class_indices(self.mean, targets)
 
-    def _with(self, source: Source, sample_indices: Sequence[int]) -> Self:
-        return type(self)(source, self.seed, sample_indices)
+    def _with(self, source: Source, origin: Drawn | Moments) -> Self:
+        return type(self)(source, origin)
 
     def __repr__(self) -> str:
         count, classes = self.mean.shape

@@ -15,7 +15,7 @@ from tribayes._errors import refusal
 from tribayes._text import format_table
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import bayesian_modules
-from tribayes.nn.holding import random_names
+from tribayes.nn.stage import random_names
 from tribayes.prediction.predict import predict
 from tribayes.prediction.regression import RegressionPredictive
 

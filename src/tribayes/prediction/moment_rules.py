@@ -14,7 +14,7 @@ from tribayes.nn.preactivation import WeightNoise, preactivation
 from tribayes.nn.standin import LAYERS, Rule
 from tribayes.nn.window import Window
 from tribayes.posterior.tridiagonal import TridiagonalNormal
-from tribayes.prediction.moments import ByMoments, Covariance, Moments, MomentWeight
+from tribayes.prediction.moments import ByMoments, Covariance, MomentTensor, MomentWeight
 
 _ENTRIES_AT_ONCE = 2**24  # of a product of weights and variances, for some examples at a time
 
@@ -26,7 +26,7 @@ _AVERAGING = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
 _DROPPING = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 
 
-def layer(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, *options: Any, **named: Any) -> Moments:
+def layer(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, *options: Any, **named: Any) -> MomentTensor:
     """A linear layer or a convolution, of which at least one operand is random."""
     if isinstance(inputs, MomentWeight) or weight.ndim < 2:
         raise ByMoments.refused("a layer's input", (inputs, weight))
@@ -34,8 +34,10 @@ def layer(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, *options: 
     expected, _ = _parts(inputs, "a layer")
     noise = _noise_of(weight, expected.dtype)
     law = preactivation(noise, expected, window)
-    outputs = Moments.of(law.mean, law.variance, _beside_diagonal(law.beside) if _is_flat(law.mean, window) else None)
-    if isinstance(inputs, Moments):
+    outputs = MomentTensor.of(
+        law.mean, law.variance, _beside_diagonal(law.beside) if _is_flat(law.mean, window) else None
+    )
+    if isinstance(inputs, MomentTensor):
         outputs = outputs.plus(_of_inputs(noise, inputs, window))
     return outputs if bias is None else outputs.plus(_of_bias(bias, law.mean, window))
 
@@ -48,7 +50,7 @@ def _noise_of(weight: Tensor, dtype: torch.dtype) -> WeightNoise:
     return WeightNoise(fixed, torch.zeros_like(fixed), None)
 
 
-def _of_inputs(noise: WeightNoise, inputs: Moments, window: Window) -> Moments:
+def _of_inputs(noise: WeightNoise, inputs: MomentTensor, window: Window) -> MomentTensor:
     """What the noise of the inputs adds: Σ (m² + s²) Var x where they are independent."""
     variance = inputs.variance.to(noise.mean.dtype)
     known = inputs.hidden_covariance() if _is_flat(variance, window) else None
@@ -56,10 +58,10 @@ def _of_inputs(noise: WeightNoise, inputs: Moments, window: Window) -> Moments:
         return _of_correlated_inputs(noise, known.to(noise.mean.dtype))
     added = window.slide(window.padded(variance), noise.mean.square() + noise.scale.square())
     covariance = (lambda: _shared(noise.mean, variance)) if _is_flat(variance, window) else None
-    return Moments.of(torch.zeros_like(added), added, covariance)
+    return MomentTensor.of(torch.zeros_like(added), added, covariance)
 
 
-def _of_correlated_inputs(noise: WeightNoise, known: Tensor) -> Moments:
+def _of_correlated_inputs(noise: WeightNoise, known: Tensor) -> MomentTensor:
     """The same for inputs with covariance C, (N, I, I): Cov(y_o, y_p) = m_oᵀ C m_p + Σ_ij Cov(w_oi, w_pj) C_ij."""
     total = noise.mean @ known @ noise.mean.T
     added = total.diagonal(dim1=-2, dim2=-1) + F.linear(known.diagonal(dim1=-2, dim2=-1), noise.scale.square())
@@ -68,10 +70,10 @@ def _of_correlated_inputs(noise: WeightNoise, known: Tensor) -> Moments:
         added = added + 2 * rho * F.linear(known.diagonal(1, -2, -1), scale[:, :-1] * scale[:, 1:])
         pairs = rho * scale[:-1, -1] * scale[1:, 0] * known[:, -1, :1]
         total = total + _tridiagonal(pairs)
-    return Moments.of(torch.zeros_like(added), added, lambda: total)
+    return MomentTensor.of(torch.zeros_like(added), added, lambda: total)
 
 
-def _of_bias(bias: Tensor, outputs: Tensor, window: Window) -> Moments:
+def _of_bias(bias: Tensor, outputs: Tensor, window: Window) -> MomentTensor:
     """What a bias adds at every position: its mean and, where it is random, its variance."""
     law = bias.bias_law() if isinstance(bias, MomentWeight) else None
     mean, variance = (bias, torch.zeros_like(bias)) if law is None else (law.mean, law.variance)
@@ -79,7 +81,7 @@ def _of_bias(bias: Tensor, outputs: Tensor, window: Window) -> Moments:
     covariance = None
     if isinstance(law, TridiagonalNormal):
         covariance = _beside_diagonal((law.rho * law.stddev[:-1] * law.stddev[1:]).expand(len(outputs), -1))
-    return Moments.of(expected.expand(outputs.shape), spread.expand(outputs.shape), covariance)
+    return MomentTensor.of(expected.expand(outputs.shape), spread.expand(outputs.shape), covariance)
 
 
 def _is_flat(values: Tensor, window: Window) -> bool:
@@ -102,7 +104,7 @@ def _tridiagonal(pairs: Tensor) -> Tensor:
     return torch.diag_embed(pairs, 1) + torch.diag_embed(pairs, -1)
 
 
-def relu(inputs: Moments, inplace: bool = False) -> Moments:
+def relu(inputs: MomentTensor, inplace: bool = False) -> MomentTensor:
     """Exact for x ~ N(μ, σ²): with a = μ/σ, e = φ(a) + a Φ(a) and d = φ(a) − a Φ(−a) = e − a,
 
     E max(x, 0) = σ e,     Var max(x, 0) = σ² (Φ(a) − d e).
@@ -116,17 +118,17 @@ def relu(inputs: Moments, inplace: bool = False) -> Moments:
     e = (density + a * torch.special.ndtr(a)).clamp(min=0)
     d = (density - a * torch.special.ndtr(-a)).clamp(min=0)
     slope = torch.special.ndtr(a)
-    rectified = Moments.of(deviation * e, deviation.square() * (slope - d * e).clamp(min=0), _bent(inputs, slope))
+    rectified = MomentTensor.of(deviation * e, deviation.square() * (slope - d * e).clamp(min=0), _bent(inputs, slope))
     return inputs.become(rectified) if inplace else rectified
 
 
-def _bent(inputs: Moments, slope: Tensor) -> Covariance | None:
+def _bent(inputs: MomentTensor, slope: Tensor) -> Covariance | None:
     """The covariance behind an activation with these mean slopes, where that before it is known."""
     before = inputs.known_covariance
     return None if before is None else lambda: slope.unsqueeze(-1) * before() * slope.unsqueeze(-2)
 
 
-def _relu_(inputs: Moments) -> Moments:
+def _relu_(inputs: MomentTensor) -> MomentTensor:
     return relu(inputs, inplace=True)
 
 
@@ -134,10 +136,10 @@ def _averaging(name: str) -> Rule:
     """Pooling by averages of units that share their noise: the standard deviation is averaged too."""
     pool: Callable[..., Tensor] = getattr(F, name)
 
-    def rule(inputs: Tensor, *options: Any, **named: Any) -> Moments:
+    def rule(inputs: Tensor, *options: Any, **named: Any) -> MomentTensor:
         expected, variance = _parts(inputs, name)
         spread = pool(torch.as_tensor(variance).sqrt(), *options, **named)
-        return Moments.of(pool(expected, *options, **named), spread.square())
+        return MomentTensor.of(pool(expected, *options, **named), spread.square())
 
     return rule
 
@@ -147,12 +149,12 @@ def _maximum(axes: int) -> Rule:
     name = f"max_pool{axes}d"
     pool: Callable[..., tuple[Tensor, Tensor]] = getattr(F, f"{name}_with_indices")  # to torch another operation
 
-    def rule(inputs: Tensor, *options: Any, return_indices: bool = False, **named: Any) -> Moments:
+    def rule(inputs: Tensor, *options: Any, return_indices: bool = False, **named: Any) -> MomentTensor:
         del return_indices
         expected, variance = _parts(inputs, name)
         largest, place = pool(expected, *options, **named)
         flat = torch.as_tensor(variance).flatten(-axes).gather(-1, place.flatten(-axes))
-        return Moments.of(largest, flat.reshape(largest.shape))
+        return MomentTensor.of(largest, flat.reshape(largest.shape))
 
     return rule
 
@@ -161,14 +163,16 @@ def _rearranging(name: str) -> Rule:
     """The same for mean and variance."""
     change: Callable[..., Tensor] = getattr(Tensor, name)
 
-    def rule(inputs: Tensor, *options: Any, **named: Any) -> Moments:
+    def rule(inputs: Tensor, *options: Any, **named: Any) -> MomentTensor:
         expected, variance = _parts(inputs, f"torch.Tensor.{name}")
-        return Moments.of(change(expected, *options, **named), change(torch.as_tensor(variance), *options, **named))
+        return MomentTensor.of(
+            change(expected, *options, **named), change(torch.as_tensor(variance), *options, **named)
+        )
 
     return rule
 
 
-def _dropout(inputs: Moments, p: float = 0.5, training: bool = True, inplace: bool = False) -> Moments:
+def _dropout(inputs: MomentTensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> MomentTensor:
     del p, inplace
     if training:
         raise ByMoments.refused("dropout that is switched on", ())
@@ -184,7 +188,7 @@ def _batch_norm(
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Moments:
+) -> MomentTensor:
     """A fixed scale and shift for each channel."""
     if training or running_mean is None or running_var is None:
         raise ByMoments.refused("batch_norm with the statistics of the batch", ())
@@ -193,42 +197,42 @@ def _batch_norm(
     expected, variance = _parts(inputs, "batch_norm")
     centre = F.batch_norm(expected, running_mean, running_var, weight, bias, False, momentum, eps)
     scale = (running_var + eps).rsqrt() * (1 if weight is None else weight)
-    return Moments.of(centre, variance * scale.square().reshape(-1, *[1] * (expected.ndim - 2)))
+    return MomentTensor.of(centre, variance * scale.square().reshape(-1, *[1] * (expected.ndim - 2)))
 
 
-def _add(one: Any, other: Any, *, alpha: float = 1) -> Moments:
+def _add(one: Any, other: Any, *, alpha: float = 1) -> MomentTensor:
     """Summands are independent, or fixed."""
     (mean, variance), (other_mean, other_variance) = _parts(one, "add"), _parts(other, "add")
     expected = mean + alpha * other_mean
-    return Moments.of(expected, torch.as_tensor(variance + alpha**2 * other_variance).expand(expected.shape))
+    return MomentTensor.of(expected, torch.as_tensor(variance + alpha**2 * other_variance).expand(expected.shape))
 
 
-def _subtract(one: Any, other: Any, *, alpha: float = 1) -> Moments:
+def _subtract(one: Any, other: Any, *, alpha: float = 1) -> MomentTensor:
     return _add(one, other, alpha=-alpha)
 
 
-def _subtract_from(one: Any, other: Any) -> Moments:
+def _subtract_from(one: Any, other: Any) -> MomentTensor:
     return _add(other, one, alpha=-1)
 
 
-def _multiply(one: Any, other: Any) -> Moments:
+def _multiply(one: Any, other: Any) -> MomentTensor:
     """By a fixed factor."""
     (mean, variance), (factor, factor_variance) = _parts(one, "mul"), _parts(other, "mul")
-    if isinstance(one, Moments) and isinstance(other, Moments):
+    if isinstance(one, MomentTensor) and isinstance(other, MomentTensor):
         raise ByMoments.refused("a product of two random tensors", ())
-    if isinstance(other, Moments):
+    if isinstance(other, MomentTensor):
         mean, factor, variance = factor, mean, factor_variance
     expected = mean * factor
-    return Moments.of(expected, torch.as_tensor(variance * factor * factor).expand(expected.shape))
+    return MomentTensor.of(expected, torch.as_tensor(variance * factor * factor).expand(expected.shape))
 
 
-def _divide(one: Any, other: Any) -> Moments:
-    if isinstance(other, Moments):
+def _divide(one: Any, other: Any) -> MomentTensor:
+    if isinstance(other, MomentTensor):
         raise ByMoments.refused("a quotient by a random tensor", ())
     return _multiply(one, 1 / other)
 
 
-def _negate(inputs: Moments) -> Moments:
+def _negate(inputs: MomentTensor) -> MomentTensor:
     return _multiply(inputs, -1)
 
 
@@ -236,12 +240,12 @@ def _parts(value: Any, operation: str) -> tuple[Any, Tensor | float]:
     """Expectation and variance; those of a fixed tensor or number are itself and 0."""
     if isinstance(value, MomentWeight):
         raise ByMoments.refused(operation, (value,))
-    return (value.expected, value.variance) if isinstance(value, Moments) else (value, 0.0)
+    return (value.expected, value.variance) if isinstance(value, MomentTensor) else (value, 0.0)
 
 
 def _in_place(rule: Rule) -> Rule:
-    def changed(inputs: Any, *operands: Any, **named: Any) -> Moments:
-        if not isinstance(inputs, Moments):
+    def changed(inputs: Any, *operands: Any, **named: Any) -> MomentTensor:
+        if not isinstance(inputs, MomentTensor):
             raise ByMoments.refused("a change in place of a fixed tensor", ())
         return inputs.become(rule(inputs, *operands, **named))
 

@@ -1,6 +1,6 @@
-"""Mean and variance in place of numbers: what a network computes when it is given these (`method="moments"`).
+"""Mean and variance in place of numbers: what a network computes when it is given these (`samples=tb.Moments()`).
 
-A network runs once, on `Moments`: for every unit an expectation and a variance over the posterior. What is assumed:
+A network runs once, on `MomentTensor`: for every unit an expectation and a variance over the posterior. What is assumed:
 
 - Linear layers and convolutions: exact, for the given law of the weights with its neighbour correlation
   (nn/preactivation.py) and for independent inputs with the given means and variances:
@@ -26,7 +26,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from tribayes.nn.holding import ModelDraw
+from tribayes.nn.stage import ModelDraw, restricted
 from tribayes.nn.standin import RandomWeight, StandIn, stand_ins
 
 Covariance = Callable[[], Tensor]  # (N, D, D), computed where it is asked for
@@ -38,15 +38,15 @@ _WIDEST = 256  # units of a hidden layer whose covariance is carried on
 class ByMoments(StandIn):
     """Base of both stand-ins; its rules are in moment_rules.py."""
 
-    chosen = ("method", "moments")
-    remedy = 'use method="samples"'
+    chosen = ("samples", "Moments()")
+    remedy = "draw networks instead, e.g. samples=200"
 
 
 class MomentWeight(RandomWeight, ByMoments):
     """Stands for a random weight or bias; its law enters the moments of the layer that uses it."""
 
 
-class Moments(ByMoments):
+class MomentTensor(ByMoments):
     """Stands for a random tensor of activations: its expectation and its variance, both of its shape."""
 
     expected: Tensor
@@ -59,16 +59,16 @@ class Moments(ByMoments):
         moments.expected, moments.variance, moments.known_covariance = expected, variance, covariance
         return moments
 
-    def become(self, other: Moments) -> Self:
+    def become(self, other: MomentTensor) -> Self:
         """Take over another's moments: what an operation in place does."""
         self.expected, self.variance, self.known_covariance = other.expected, other.variance, other.known_covariance
         return self
 
-    def plus(self, other: Moments) -> Moments:
+    def plus(self, other: MomentTensor) -> MomentTensor:
         """The sum with independent noise of the same shape."""
         terms = [term for term in (self.known_covariance, other.known_covariance) if term is not None]
         covariance = (lambda: sum((term() for term in terms[1:]), terms[0]())) if terms else None
-        return Moments.of(self.expected + other.expected, self.variance + other.variance, covariance)
+        return MomentTensor.of(self.expected + other.expected, self.variance + other.variance, covariance)
 
     def covariance(self) -> Tensor:
         """(N, D, D) over the flattened units of each example; independent ones where nothing is known of them."""
@@ -83,8 +83,5 @@ class Moments(ByMoments):
 
 
 def moment_weights(model: nn.Module, only: Sequence[set[str]] | None = None) -> ModelDraw:
-    """What to hold for one pass of the model by moments; `only` restricts it to some names of each module."""
-    draws = stand_ins(model, MomentWeight.of)
-    if only is None:
-        return draws
-    return [{name: draw[name] for name in draw if name in names} for draw, names in zip(draws, only, strict=True)]
+    """The draw to run a model under for one pass by moments; `only` restricts it to some names of each module."""
+    return restricted(stand_ins(model, MomentWeight.of), only)

@@ -1,9 +1,10 @@
-"""Asking a Bayesian network: draw networks, run them, collect what they say."""
+"""Asking a Bayesian network: who answers, about what, and what comes back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import Any, TypedDict, Unpack, overload
 
 import torch
@@ -13,41 +14,32 @@ from tribayes._errors import refusal, wrong_type
 from tribayes._progress import progress_bar
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
 from tribayes.nn.convert import bayesian_modules
-from tribayes.nn.holding import chosen_names
-from tribayes.prediction.auto import AutoSamples
-from tribayes.prediction.by_moments import MomentJob
+from tribayes.nn.twin import is_compiled
 from tribayes.prediction.classification import ClassPredictive
 from tribayes.prediction.collecting import collect
-from tribayes.prediction.gaussian_points import POINTS
-from tribayes.prediction.inputs import batches_of, count_examples, usual_batch_size
-from tribayes.prediction.job import Job
+from tribayes.prediction.inputs import Batch, batches_of, chunks_of, count_examples, usual_batch_size
+from tribayes.prediction.moment_pass import MomentPass
 from tribayes.prediction.predictive import DEFAULT_LEVELS
 from tribayes.prediction.quantiles import check_level
-from tribayes.prediction.recording import check_captured
 from tribayes.prediction.regression import RegressionPredictive
+from tribayes.prediction.sampled import SampledNetworks
+from tribayes.prediction.samples import AutoSamples, Drawn, Moments
 from tribayes.prediction.source import Kept, Reduced
-from tribayes.prediction.state import undisturbed
-from tribayes.prediction.together import MEASURE, AtOnce, check_at_once
 
-Samples = int | str | range | AutoSamples
+Samples = int | range | AutoSamples | Moments
 
 _SAMPLES = 200
-
-METHODS = ("samples", "moments")
+_CHUNK_BYTES = 2**28  # of sampled outputs, held at once on the device
 
 
 class _Options(TypedDict, total=False):
     seed: int
-    progress: bool
+    batch_size: int | None
+    precision: torch.dtype | None
     keep_samples: bool
     levels: Sequence[float]
-    batch_size: int | None
-    chunk_size: int | None
     where: str | Sequence[str] | None
-    at_once: AtOnce
-    captured: bool
-    method: str
-    precision: torch.dtype | None
+    progress: bool
 
 
 @overload
@@ -72,112 +64,116 @@ def predict(
     samples: Samples = _SAMPLES,
     likelihood: Likelihood | None = None,
     seed: int = 0,
-    progress: bool = True,
     *,
+    batch_size: int | None = None,
+    precision: torch.dtype | None = None,
     keep_samples: bool = True,
     levels: Sequence[float] = DEFAULT_LEVELS,
-    batch_size: int | None = None,
-    chunk_size: int | None = None,
     where: str | Sequence[str] | None = None,
-    method: str = "samples",
-    at_once: AtOnce = 1,
-    captured: bool = False,
-    precision: torch.dtype | None = None,
+    progress: bool = True,
 ) -> ClassPredictive | RegressionPredictive:
-    """The posterior predictive distribution, from sampled networks or from one pass of moments.
+    """The posterior predictive distribution.
 
-    Sample number s is drawn from a seed of its own, made of `seed` and s. So the same seed gives the same answer for
-    any batch or chunk size (up to the rounding of the network itself), and processes may share the work.
+    Sample number s is drawn from a stream of its own, named by `seed` and s. So the same seed gives the same answer for
+    any batch size (up to the rounding of the network itself), and processes may share the work.
 
     Args:
-        model: a Bayesian model, or any module that contains Bayesian ones.
+        model: a Bayesian model, or any module that contains Bayesian ones; compiled by `torch.compile` or not.
         inputs: a tensor (N, …), a tuple of tensors for several arguments, or a loader. Of a labelled batch
             (inputs, labels) the first element is taken.
-        samples: how many networks to draw; a `range` of sample numbers, for one process's share of them (see
-            `Predictive.merge`); or "auto" (`AutoSamples`), which decides on the first chunk of examples.
+        samples: who answers. How many networks to draw; a `range` of sample numbers, for one process's share of them
+            (see `Predictive.merge`); `AutoSamples(...)`, as many as it takes; or `Moments()`, one pass without drawing.
         likelihood: `Categorical()` (default), `Bernoulli()` or `Gaussian(...)`.
-        seed: of all draws. Torch's global random state is neither used nor changed.
-        progress: show a bar.
-        keep_samples: False holds only means, entropies and quantiles at `levels`, computed exactly, a chunk of
-            examples at a time.
-        levels: which levels to prepare when samples are not kept.
-        batch_size: examples a forward pass, where `inputs` is a tensor; default 1,000, on a GPU up to 10,000 as far as
-            they take no more than 32 MiB.
-        chunk_size: examples whose sampled outputs are held at once; default by memory, 256 MiB.
-        where: name pattern(s) of the weights to draw; the others stay at their means. Default: all.
-        method: "samples", or "moments": no network is drawn, but mean and variance of every unit are carried through
-            the network once, and 512 quasi-random points stand for the Gaussian outputs. An approximation: its error
-            is in docs/estimators.md, its assumptions are in prediction/moments.py. It knows linear layers,
-            convolutions, ReLU, pooling, BatchNorm and sums.
-        at_once: sampled networks in one pass, their weights stacked (`torch.func.vmap`); 1 runs one after the other.
-            "measure" times both on the first batch and takes the faster. The answer is the same up to rounding.
-        captured: record a draw and its pass as a CUDA graph and replay it, for networks so small or so well compiled
-            that a GPU waits for Python between their layers. The model must be on a GPU and draw by the fused sampler.
+        seed: of all draws, any whole number. CPU and GPU draw other numbers from it, by the same law.
+        batch_size: examples per forward pass, where `inputs` is a tensor; default 1,000, on a GPU up to 10,000 as far
+            as they take no more than 32 MiB.
         precision: torch.bfloat16 or torch.float16 lets layers compute in it (`torch.autocast`), for speed on a GPU;
             what they say is brought to float32 before it becomes probabilities. What it costs in accuracy is in
             docs/estimators.md. Default: as the model is.
+        keep_samples: False holds only means, entropies and quantiles at `levels`, computed exactly, a chunk of
+            examples at a time.
+        levels: which levels to prepare when samples are not kept.
+        where: name pattern(s) of the weights to draw; the others stay at their means. Default: all.
+        progress: show a bar.
 
-    The model runs in evaluation mode (BatchNorm by its running statistics, no dropout) without gradients; its mode,
-    its buffers and the random state are afterwards as they were, also after an error or Ctrl-C.
+    The network runs in evaluation mode (BatchNorm by its running statistics, no dropout) without gradients, on a twin
+    of its structure: the model is not touched, so several threads may ask it at once, and an interrupt leaves it as it
+    was. Torch's global random state is neither used nor changed, unless the network itself draws from it. A compiled
+    network on a GPU is recorded as a CUDA graph together with its draws.
 
     Returns:
         `ClassPredictive`, or `RegressionPredictive` for a Gaussian likelihood.
 
     Example:
-        >>> pred = tribayes.predict(model, x, samples=200, seed=0)
-        >>> pred.label, pred.certain(0.95), pred.interval(0.95)
+        >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
+        >>> pred = tribayes.predict(model, torch.randn(5, 4), samples=200, seed=0, progress=False)
+        >>> pred.label.shape, pred.mean.shape, pred.certain(0.95).shape
+        (torch.Size([5]), torch.Size([5, 3]), torch.Size([5]))
     """
     likelihood = Categorical() if likelihood is None else likelihood
-    _check_arguments(model, likelihood, seed, batch_size, chunk_size, levels)
-    _check_method(method, samples, precision)
-    auto, indices = (None, range(POINTS)) if method == "moments" else _plan_of(samples)
-    kind = MomentJob if method == "moments" else Job
-    check_at_once(at_once)
-    check_captured(captured, model, at_once, method)
-    together = at_once if isinstance(at_once, int) else 1
-    job = kind(model, likelihood, seed, chosen_names(model, where), together, captured)
+    _check_arguments(model, likelihood, seed, batch_size, levels)
+    _check_precision(precision, samples)
+    auto, indices = _numbers_of(samples)
+    asked = _respondent(model, likelihood, seed, where, samples)
     total = count_examples(inputs)
-    parts: list[Kept | Reduced] = []
     device = next(model.parameters()).device
+    parts: list[Kept | Reduced] = []
     bar = progress_bar("predicting", total and total * len(indices), progress)
-    with undisturbed(model), _computing_in(precision, device), bar as advance:
+    with torch.no_grad(), _computing_in(precision, device), bar as advance:
         batches = batches_of(inputs, batch_size or usual_batch_size(inputs, device), device)
-        for chunk in job.chunks(batches, chunk_size, auto.cap if auto else len(indices)):
-            if at_once == MEASURE and not parts and method == "samples":
-                job = job.measured(chunk[0], len(indices))
-            answers = collect(job.rows(chunk, indices, advance), len(indices), keep_samples)
+        for chunk in _chunks(asked, batches, auto.cap if auto else len(indices)):
+            answers = collect(asked.rows(chunk, indices, advance), len(indices), keep_samples)
             while auto and not parts and not auto.enough(answers.samples, classes=not isinstance(likelihood, Gaussian)):
                 more = range(indices.stop, auto.next_count(indices.stop))
-                answers = answers.joined(collect(job.rows(chunk, more, advance), len(more), keep_samples))
+                answers = answers.joined(collect(asked.rows(chunk, more, advance), len(more), keep_samples))
                 indices = range(more.stop)
             _check_outputs(answers.samples, indices, seen=sum(len(part.mean) for part in parts))
             parts.append(Kept(*answers) if keep_samples else Reduced.of(answers.samples, levels))
-    return _assemble(parts, likelihood, seed, range(0) if method == "moments" else indices)
+    origin = samples if isinstance(samples, Moments) else Drawn(seed, tuple(indices))
+    return _assemble(parts, likelihood, origin)
 
 
-def _plan_of(samples: Samples) -> tuple[AutoSamples | None, range]:
+def _numbers_of(samples: Samples) -> tuple[AutoSamples | None, range]:
     """Whether to go on by itself, and the numbers of the samples to begin with."""
-    if samples == "auto":
-        samples = AutoSamples()
+    if isinstance(samples, Moments):
+        return None, range(samples.points)
     if isinstance(samples, AutoSamples):
         return samples, range(samples.first)
     indices = range(samples) if isinstance(samples, int) and not isinstance(samples, bool) else samples
     if not isinstance(indices, range):
-        raise wrong_type("samples", samples, 'be a number, a range or "auto"', "pass e.g. samples=200")
+        remedy = "pass e.g. samples=200, tb.AutoSamples() or tb.Moments()"
+        raise wrong_type("samples", samples, "be a number, a range, an AutoSamples or a Moments", remedy)
     if len(indices) < 1 or indices[0] < 0 or indices.step != 1:
         requirement = "name at least one sample, counting from 0 up without gaps"
         raise refusal("samples", samples, requirement, "pass e.g. samples=200, or range(0, 100)")
     return None, indices
 
 
+def _respondent(
+    model: nn.Module, likelihood: Likelihood, seed: int, where: str | Sequence[str] | None, samples: Samples
+) -> SampledNetworks | MomentPass:
+    if not isinstance(samples, Moments):
+        return SampledNetworks(model, likelihood, seed, where)
+    plain = model._orig_mod if is_compiled(model) else model  # moments are no tensors that a compiler knows
+    assert isinstance(plain, nn.Module)
+    return MomentPass(plain, likelihood, seed, where)
+
+
+def _chunks(asked: SampledNetworks | MomentPass, batches: Iterator[Batch], count: int) -> Iterator[list[Batch]]:
+    """Chunks of examples whose `count` responses fit into memory."""
+    first = next(batches)
+    size = max(1, _CHUNK_BYTES // (count * asked.width(first) * 4))
+    return chunks_of(chain([first], batches), size)
+
+
 def _assemble(
-    parts: list[Kept | Reduced], likelihood: Likelihood, seed: int, indices: range
+    parts: list[Kept | Reduced], likelihood: Likelihood, origin: Drawn | Moments
 ) -> ClassPredictive | RegressionPredictive:
     reduced = [part for part in parts if isinstance(part, Reduced)]
     source = Reduced.join(reduced) if reduced else Kept.join([part for part in parts if isinstance(part, Kept)])
     if isinstance(likelihood, Gaussian):
-        return RegressionPredictive(source, seed, indices, float(likelihood.noise.detach()))
-    return ClassPredictive(source, seed, indices)
+        return RegressionPredictive(source, origin, float(likelihood.noise.detach()))
+    return ClassPredictive(source, origin)
 
 
 def _check_outputs(sampled: Tensor, indices: range, seen: int) -> None:
@@ -191,33 +187,27 @@ def _computing_in(precision: torch.dtype | None, device: torch.device) -> Abstra
     return nullcontext() if precision is None else torch.autocast(device.type, precision)
 
 
-def _check_method(method: str, samples: Samples, precision: torch.dtype | None) -> None:
+def _check_precision(precision: torch.dtype | None, samples: Samples) -> None:
     if precision not in (None, torch.bfloat16, torch.float16):
         remedy = "leave it out to compute as the model is"
         raise refusal("precision", precision, "be torch.bfloat16 or torch.float16", remedy)
-    if method == "moments" and precision is not None:
-        raise refusal("precision", precision, 'be left out with method="moments"', "variances need float32")
-    if method not in METHODS:
-        raise refusal("method", method, f"be one of {list(METHODS)}", "correct the word")
-    if method == "moments" and samples != _SAMPLES:
-        raise refusal("samples", samples, 'be left out with method="moments"', "no network is drawn there")
+    if isinstance(samples, Moments) and precision is not None:
+        raise refusal("precision", precision, "be left out with samples=Moments()", "variances need float32")
 
 
 def _check_arguments(
-    model: nn.Module,
-    likelihood: Likelihood,
-    seed: int,
-    batch_size: int | None,
-    chunk_size: int | None,
-    levels: Sequence[float],
+    model: nn.Module, likelihood: Likelihood, seed: int, batch_size: int | None, levels: Sequence[float]
 ) -> None:
+    if not isinstance(model, nn.Module):
+        raise wrong_type("model", model, "be a Bayesian model", "convert a network first: tb.to_bayesian(net)")
     bayesian_modules(model)
     if not isinstance(likelihood, Likelihood):
         raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise wrong_type("seed", seed, "be a whole number", "pass e.g. seed=0")
-    for name, value in (("batch_size", batch_size), ("chunk_size", chunk_size)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise refusal(name, value, "be a whole number, at least 1", "it counts examples")
+    if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1):
+        raise refusal("batch_size", batch_size, "be a whole number, at least 1", "it counts examples")
+    if not isinstance(levels, Sequence) or isinstance(levels, str):
+        raise wrong_type("levels", levels, "be a sequence of levels", "pass e.g. levels=(0.95,)")
     for level in levels:
         check_level(level)

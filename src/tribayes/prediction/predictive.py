@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tribayes._errors import refusal, wrong_type
 from tribayes.prediction.quantiles import tails
+from tribayes.prediction.samples import Drawn, Moments
 from tribayes.prediction.source import Kept, Reduced, Source, neighbours
 
 DEFAULT_LEVELS = (0.95, 0.99)
@@ -40,10 +41,9 @@ class MonteCarloError:
 class Predictive(ABC):
     """The posterior predictive by sampling. Made by `tribayes.predict`; all tensors live on the CPU."""
 
-    def __init__(self, source: Source, seed: int, sample_indices: Sequence[int]) -> None:
+    def __init__(self, source: Source, origin: Drawn | Moments) -> None:
         self._source = source
-        self.seed = seed
-        self.sample_indices = tuple(sample_indices)
+        self.origin = origin
         self._intervals: dict[float, tuple[Tensor, Tensor]] = {}
 
     @property
@@ -62,14 +62,14 @@ class Predictive(ABC):
         return self._source.mean
 
     @property
-    def sample_count(self) -> int:
-        """S, the number of networks drawn; 0 for `method="moments"`, which draws none."""
-        return len(self.sample_indices)
+    def sample_indices(self) -> tuple[int, ...]:
+        """The numbers of the networks that were drawn; none where moments answered."""
+        return self.origin.indices if isinstance(self.origin, Drawn) else ()
 
     @property
-    def method(self) -> str:
-        """How it was made: "samples" or "moments". By moments, `samples` are the points that stand for them."""
-        return "samples" if self.sample_indices else "moments"
+    def sample_count(self) -> int:
+        """S, the number of networks drawn; 0 for `Moments`, which draws none: its `samples` are points."""
+        return len(self.sample_indices)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -88,8 +88,10 @@ class Predictive(ABC):
         The mean's is the standard deviation over √S. A quantile's is half the distance between the empirical quantiles
         one standard error of the distribution function, √(p(1 − p)/S), below and above it: no density is assumed.
         """
-        if self.method == "moments":
-            raise refusal("method", "moments", 'be "samples" for an error of sampling', "its error is of another kind")
+        if isinstance(self.origin, Moments):
+            raise refusal(
+                "samples", self.origin, "be drawn networks for an error of sampling", "this one is exact there"
+            )
         self.interval(level)  # refuses, by its own name, a level that was not prepared
         spreads = []
         for tail in tails(level):
@@ -115,7 +117,8 @@ class Predictive(ABC):
         return parts[0]._joined_samples(parts) if along == "samples" else parts[0]._joined_examples(parts)
 
     def _joined_samples(self, parts: Sequence[Predictive]) -> Self:
-        if any(part.method == "moments" for part in parts):
+        origin = self.origin
+        if not isinstance(origin, Drawn) or not all(isinstance(part.origin, Drawn) for part in parts):
             raise refusal("parts", "by moments", "have drawn samples", 'use along="examples"')
         indices = [index for part in parts for index in part.sample_indices]
         if len(set(indices)) != len(indices):
@@ -126,7 +129,7 @@ class Predictive(ABC):
             raise refusal("parts", shapes, "be about the same examples", 'use along="examples" for different ones')
         order = torch.tensor(indices).argsort()
         samples = torch.cat([part.samples for part in parts])[order]
-        return self._with(Kept(samples), sorted(indices))
+        return self._with(Kept(samples), Drawn(origin.seed, tuple(sorted(indices))))
 
     def _joined_examples(self, parts: Sequence[Predictive]) -> Self:
         if len({part.sample_indices for part in parts}) > 1:
@@ -141,15 +144,15 @@ class Predictive(ABC):
             raise refusal("parts", widths, "have as many outputs each", "predict every part with the same model")
         if len({frozenset(source.table) for source in reduced}) > 1:
             raise refusal("parts", "different levels", "have prepared the same levels", "predict them alike")
-        return self._with(Kept.join(kept) if kept else Reduced.join(reduced), self.sample_indices)
+        return self._with(Kept.join(kept) if kept else Reduced.join(reduced), self.origin)
 
     @property
     def _kind(self) -> tuple[object, ...]:
         """What parts of one prediction have in common."""
-        return type(self).__name__, self.seed
+        return type(self).__name__, self.origin.seed if isinstance(self.origin, Drawn) else self.origin
 
     @abstractmethod
-    def _with(self, source: Source, sample_indices: Sequence[int]) -> Self:
+    def _with(self, source: Source, origin: Drawn | Moments) -> Self:
         """The same kind of prediction from another source."""
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from tribayes._errors import refusal, wrong_type
 from tribayes.prediction.predictive import DEFAULT_LEVELS, Predictive
 from tribayes.prediction.quantiles import tails
+from tribayes.prediction.samples import Drawn, Moments
 from tribayes.prediction.source import Source
 from tribayes.prediction.summary import RegressionSummary, origin
 
@@ -22,12 +23,13 @@ class RegressionPredictive(Predictive):
     """Predicted values (N, D): `interval` is for the function, `observation_interval` for a new observation.
 
     Example:
-        >>> pred = tribayes.predict(model, x, likelihood=tribayes.Gaussian(noise=0.1))
+        >>> model, x = tribayes.to_bayesian(nn.Linear(4, 1)), torch.randn(5, 4)
+        >>> pred = tribayes.predict(model, x, likelihood=tribayes.Gaussian(noise=0.1), progress=False)
         >>> lower, upper = pred.observation_interval(0.95)
     """
 
-    def __init__(self, source: Source, seed: int, sample_indices: Sequence[int], noise: float) -> None:
-        super().__init__(source, seed, sample_indices)
+    def __init__(self, source: Source, origin: Drawn | Moments, noise: float) -> None:
+        super().__init__(source, origin)
         self.noise = noise
 
     @property
@@ -74,7 +76,7 @@ class RegressionPredictive(Predictive):
         shaped = shaped.unsqueeze(-1) if shaped.ndim == 1 else shaped
         if shaped.shape != self.mean.shape:
             expected = tuple(self.mean.shape)
-            raise refusal("targets", targets, f"have the shape {expected}, one row an example", "check the data")
+            raise refusal("targets", targets, f"have the shape {expected}, one row per example", "check the data")
         if not torch.isfinite(shaped).all():
             raise refusal("targets", targets, "be finite", "clean the data")
         return shaped
@@ -93,8 +95,8 @@ class RegressionPredictive(Predictive):
     def _kind(self) -> tuple[object, ...]:
         return (*super()._kind, self.noise)
 
-    def _with(self, source: Source, sample_indices: Sequence[int]) -> Self:
-        return type(self)(source, self.seed, sample_indices, self.noise)
+    def _with(self, source: Source, origin: Drawn | Moments) -> Self:
+        return type(self)(source, origin, self.noise)
 
     def __repr__(self) -> str:
         count, outputs = self.mean.shape

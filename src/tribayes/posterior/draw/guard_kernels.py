@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from tribayes.posterior.fused.kernels import block_of, philox
+from tribayes.posterior.draw.kernels import block_of, philox
 
 
 @triton.jit

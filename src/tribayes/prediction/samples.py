@@ -1,4 +1,4 @@
-"""Enough samples: draw until the decisions no longer change."""
+"""Who answers: so many sampled networks, as many as it takes, or none but the moments of all of them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,56 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tribayes._errors import refusal
+from tribayes._errors import refusal, wrong_type
 from tribayes.prediction.quantiles import certain, check_level, quantiles, tails
 from tribayes.prediction.source import average
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """An answer of sampled networks: the seed of all draws, and the numbers of those that were made."""
+
+    seed: int
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """An answer without drawing: mean and variance of every unit are carried through the network once.
+
+    An approximation (its error is in docs/estimators.md, its assumptions are in prediction/moments.py) for networks of
+    linear layers, convolutions, ReLU, pooling, BatchNorm and sums. `points` quasi-random points stand for the Gaussian
+    outputs; they are the `samples` of the prediction.
+
+    Example:
+        >>> model = tribayes.to_bayesian(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)))
+        >>> pred = tribayes.predict(model, torch.randn(5, 4), tribayes.Moments(), progress=False)
+        >>> pred.mean.shape, pred.sample_count
+        (torch.Size([5, 3]), 0)
+    """
+
+    points: int = 512
+
+    def __post_init__(self) -> None:
+        if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 2 or self.points % 2:
+            raise refusal("points", self.points, "be an even whole number, at least 2", "512 is the default")
+
+
+@dataclass(frozen=True)
 class AutoSamples:
-    """How `samples="auto"` decides: start with `first` networks, double until stable, stop at `cap`.
+    """As many sampled networks as it takes: start with `first`, double until stable, stop at `cap`.
 
     Stable means that, between half of the samples and all of them, at most the share `tolerance` of examples changed
     its decision: the label, or whether it is certain at `level`. Regression has no such decision; there the bounds of
     the intervals must have moved by less than `tolerance` of the intervals' mean width, on average.
 
+    It is decided on the first chunk of examples.
+
     Example:
-        >>> pred = tribayes.predict(model, x, samples=AutoSamples(tolerance=0.001, cap=5000))
-        >>> pred.sample_count
+        >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
+        >>> pred = tribayes.predict(model, torch.randn(5, 4), AutoSamples(tolerance=0.5, cap=100), progress=False)
+        >>> pred.sample_count in (50, 100)
+        True
     """
 
     tolerance: float = 0.005
@@ -33,6 +67,10 @@ class AutoSamples:
         check_level(self.level)
         if not 0 < self.tolerance < 1:
             raise refusal("tolerance", self.tolerance, "lie strictly between 0 and 1", "it is a share of examples")
+        for name in ("first", "cap"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise wrong_type(name, value, "be a whole number", "it counts sampled networks")
         if not 2 <= self.first <= self.cap:
             raise refusal("cap", self.cap, f"be at least `first` (={self.first}), and that at least 2", "raise it")
 

@@ -1,4 +1,4 @@
-"""One plain training loop: guards, objective, gradient, step."""
+"""One plain training loop over `TrainingStep`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import check_positive, refusal
+from tribayes._errors import refusal
 from tribayes._progress import progress_bar
-from tribayes.inference.objective import ELBO, ELBOTerms
-from tribayes.nn.convert import stabilise_
+from tribayes.inference.objective import ELBO, MaximumLikelihood
+from tribayes.inference.step import AUTO, TrainingStep
+from tribayes.posterior.streams import Randomness
 
 _SECONDS_BETWEEN_REMARKS = 0.5  # reading a loss off a GPU waits for it; do it rarely
 
 
 @dataclass
 class History:
-    """What training saw, a value a step: the loss, and its two terms."""
+    """What training saw, one value per step: the loss, and its two terms."""
 
     loss: list[float] = field(default_factory=list)
     nll: list[float] = field(default_factory=list)
@@ -35,7 +36,7 @@ class History:
 
 def fit(
     model: nn.Module,
-    elbo: ELBO,
+    elbo: ELBO | MaximumLikelihood,
     batches: Iterable[tuple[Any, Tensor]],
     optimizer: torch.optim.Optimizer,
     *,
@@ -43,20 +44,26 @@ def fit(
     scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
     rule: str = "closed_form",
     clip: float | None = None,
+    generator: Randomness = None,
+    capture: bool | str = AUTO,
     progress: bool = True,
 ) -> History:
     """Train `model` on `batches` (a DataLoader, or any iterable of (inputs, targets)), `epochs` times over.
 
-    Each step applies the guards, as the paper's pseudocode does, then minimises the ELBO; `scheduler` advances once a
-    step; `rule` and `clip` are `training_step`'s. Nothing here is hidden: a loop of your own is `stabilise_`,
-    `elbo(model, x, y).loss.backward()` and `optimizer.step()`.
+    Every step is one of `TrainingStep`, whose options `rule`, `clip`, `generator` and `capture` are; `scheduler`
+    advances once per step. Batches are moved to the model's device.
 
     Example:
-        >>> history = fit(model, elbo, loader, optimizer, epochs=5)
-        >>> history.loss[-1]
+        >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
+        >>> elbo = tribayes.ELBO(tribayes.Categorical(), data_size=8)
+        >>> optimizer = torch.optim.SGD(tribayes.parameter_groups(model, lr=0.01), momentum=0.9, fused=True)
+        >>> batches = [(torch.randn(8, 4), torch.randint(3, (8,)))]
+        >>> len(fit(model, elbo, batches, optimizer, epochs=5, progress=False))
+        5
     """
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise refusal("epochs", epochs, "be a whole number, at least 1", "choose how often to go over the data")
+    step = TrainingStep(model, elbo, optimizer, clip=clip, rule=rule, generator=generator, capture=capture)
     total = epochs * len(batches) if isinstance(batches, Sized) else None
     records: list[Tensor] = []
     said = 0.0
@@ -65,40 +72,13 @@ def fit(
         for epoch in range(epochs):
             seen = len(records)
             for inputs, targets in batches:
-                terms = training_step(model, elbo, inputs, targets, optimizer, step=len(records), rule=rule, clip=clip)
+                terms = step(inputs, targets)
                 if scheduler is not None:
                     scheduler.step()
-                records.append(torch.stack([terms.loss, terms.nll, terms.kl.to(terms.loss)]).detach())
+                records.append(torch.stack([terms.loss, terms.nll, terms.kl.to(terms.loss)]))
                 if progress and monotonic() - said > _SECONDS_BETWEEN_REMARKS:
                     remark, said = f"epoch {epoch + 1}/{epochs}  loss {terms.loss.item():.4f}", monotonic()
                 advance(remark=remark)
             if len(records) == seen:
                 raise refusal("batches", batches, "yield batches in every epoch", "pass a DataLoader or a list")
     return History(*torch.stack(records).T.tolist())
-
-
-def training_step(
-    model: nn.Module,
-    elbo: ELBO,
-    inputs: Any,
-    targets: Tensor,
-    optimizer: torch.optim.Optimizer,
-    *,
-    step: int | None = None,
-    rule: str = "closed_form",
-    clip: float | None = None,
-) -> ELBOTerms:
-    """One step: guards, one draw of the weights, gradient, update. Returns the terms of the objective.
-
-    `clip` bounds every entry of the gradient. A mean next to zero feels ν/m of the divergence, up to 1e6 ν: with the
-    paper's small ν that is harmless, but for plain SGD with `kl_weight=1` on a small data set it is a jump.
-    """
-    stabilise_(model, rule)
-    terms: ELBOTerms = elbo(model, inputs, targets, step=step)
-    optimizer.zero_grad(set_to_none=True)
-    terms.loss.backward()
-    if clip is not None:
-        check_positive("clip", clip, "it bounds the absolute value of every entry of the gradient")
-        nn.utils.clip_grad_value_([p for group in optimizer.param_groups for p in group["params"]], clip)
-    optimizer.step()
-    return terms

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The fused draw on a GPU: Triton kernels that make a tensor's noise where it is used.
+"""The draw on a GPU: Triton kernels that make a tensor's noise where it is used.
 
 A model's tensors are cut into blocks of `BLOCK` entries, all in one launch; a table says where each block lies. The
 normals come from Philox, a counter-based generator: the backward pass makes them again instead of reading them.
@@ -26,7 +26,7 @@ _TWO_PI = tl.constexpr(6.283185307179586)
 
 @triton.jit
 def philox(seed, counter):
-    """Two 32-bit integers a counter, by Philox2x32: the seed's lower half is the key, its upper half a counter too."""
+    """Two 32-bit integers per counter, by Philox2x32: the seed's lower half is the key, its upper half a counter too."""
     key = seed.to(tl.uint32)
     left, right = counter, (seed >> 32).to(tl.uint32)
     for _ in tl.static_range(ROUNDS):
@@ -37,7 +37,7 @@ def philox(seed, counter):
 
 @triton.jit
 def _pair(seed, counter, FAST: tl.constexpr):
-    """Two normals a counter, by Box and Muller."""
+    """Two normals per counter, by Box and Muller."""
     a, b = philox(seed, counter)
     u = a.to(tl.float32) * _UNIT + 0.5 * _UNIT
     angle = (b.to(tl.float32) * _UNIT - 0.5) * _TWO_PI
@@ -298,7 +298,7 @@ def scalars_kernel(
     KL: tl.constexpr,
     CHUNK: tl.constexpr,
 ):
-    """∂L/∂δ and ∂L/∂γ of one tensor (the chain rule of draw.py, and of (30))."""
+    """∂L/∂δ and ∂L/∂γ of one tensor (the chain rule of cpu.py, and of (30))."""
     tensor = tl.program_id(0)
     by_current, by_previous = _total(sums_ptr, first_ptr, tensor, CHUNK)
     delta, gamma = tl.load(delta_ptr + tensor), tl.load(gamma_ptr + tensor)

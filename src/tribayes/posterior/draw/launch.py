@@ -1,4 +1,4 @@
-"""The fused draw on a GPU: what the operation does there, by launching the kernels."""
+"""The kernels of the draw launched: forward, backward, guards."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 import triton
 from torch import Tensor
 
-from tribayes.posterior.fused import guard_kernels, kernels
-from tribayes.posterior.fused.layout import BLOCK, Layout, layout_of, prior_table
+from tribayes.posterior.draw import guard_kernels, kernels
+from tribayes.posterior.draw.layout import BLOCK, Layout, layout_of, prior_table
 from tribayes.posterior.guards import Rule
 from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN
 

@@ -1,10 +1,10 @@
-"""What a conversion will do, before it is done."""
+"""A conversion: what it was asked to do, and what it will do to a given network, before it is done."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from torch import nn
 
@@ -20,6 +20,40 @@ DEFAULT_RHO = 0.0
 Tau = float | Mapping[str, float]
 Rho = float | Mapping[str, float]
 Priors = Prior | Mapping[str, Prior] | None
+
+
+class Options(TypedDict, total=False):
+    """The keywords of `tribayes.to_bayesian` that say what becomes random and from where it starts."""
+
+    prior: Priors
+    tau: Tau
+    rho: Rho
+    family: str | type[Family]
+    where: Where
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What is asked for; `tribayes.to_bayesian` explains the fields."""
+
+    prior: Priors = None
+    tau: Tau = DEFAULT_TAU
+    rho: Rho = DEFAULT_RHO
+    family: str | type[Family] = "tridiagonal"
+    where: Where = None
+
+    def plan(self, net: nn.Module) -> Plan:
+        """Check everything against a network, changing nothing."""
+        if not isinstance(net, nn.Module):
+            raise wrong_type("net", net, "be a torch.nn.Module", "pass the network itself")
+        kind = family_of(self.family)
+        candidates = select(net, self.where)
+        chosen = [candidate for candidate in candidates if candidate.random]
+        taus = per_tensor("tau", self.tau, chosen, DEFAULT_TAU)
+        rhos = per_tensor("rho", self.rho, chosen, DEFAULT_RHO)
+        priors = per_tensor("prior", Prior() if self.prior is None else self.prior, chosen, Prior())
+        _check_start(taus, rhos, priors, kind)
+        return Plan(kind, tuple(candidates), tuple(map(float, taus)), tuple(map(float, rhos)), tuple(priors))
 
 
 @dataclass(frozen=True)
@@ -65,28 +99,6 @@ class Plan:
         table = format_table(["parameter", "shape", "K", "becomes", "because", "tau", "rho", "prior"], rows)
         weights = sum(c.parameter.numel() for c in self.chosen)
         return f"{table}\n{len(self.chosen)} tensors with {weights:,} weights become random."
-
-
-def make_plan(
-    net: nn.Module,
-    *,
-    prior: Priors = None,
-    tau: Tau = DEFAULT_TAU,
-    rho: Rho = DEFAULT_RHO,
-    family: str | type[Family] = "tridiagonal",
-    where: Where = None,
-) -> Plan:
-    """Check every argument of a conversion against the network, changing nothing."""
-    if not isinstance(net, nn.Module):
-        raise wrong_type("net", net, "be a torch.nn.Module", "pass the network itself")
-    kind = family_of(family)
-    candidates = select(net, where)
-    chosen = [candidate for candidate in candidates if candidate.random]
-    taus = per_tensor("tau", tau, chosen, DEFAULT_TAU)
-    rhos = per_tensor("rho", rho, chosen, DEFAULT_RHO)
-    priors = per_tensor("prior", Prior() if prior is None else prior, chosen, Prior())
-    _check_start(taus, rhos, priors, kind)
-    return Plan(kind, tuple(candidates), tuple(map(float, taus)), tuple(map(float, rhos)), tuple(priors))
 
 
 def _check_start(taus: Sequence[float], rhos: Sequence[float], priors: Sequence[Prior], kind: type[Family]) -> None:

@@ -1,0 +1,130 @@
+"""CUDA graphs: what a GPU has to do, recorded once and then replayed with one launch, whatever it is made of.
+
+Small networks leave a GPU waiting for Python between their layers. This is the only place that records: training steps,
+trainings side by side, predictions and benchmarks use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_map
+
+
+class CaptureFailed(RuntimeError):
+    """Work that no CUDA graph can hold. Torch's generator and allocator are not to be trusted afterwards."""
+
+
+@contextmanager
+def aside(device: torch.device) -> Iterator[None]:
+    """On a GPU: on the stream that recordings are made on; elsewhere nothing.
+
+    Autograd adds up a parameter's gradient on the stream where it was first asked for, as long as anything of that pass
+    is kept; a recording fails if that is torch's default stream. So what comes before one runs here, too.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    here, there = torch.cuda.current_stream(device), _recording_stream(device)
+    there.wait_stream(here)
+    with torch.cuda.stream(there):
+        yield
+    here.wait_stream(there)
+
+
+@cache
+def _recording_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+class Recording:
+    """Work on a GPU, recorded. What is made once (by a first run) must have been made before.
+
+    Args:
+        run: does the work, all of it on the device, and returns its result (tensors, or a tree of them).
+        device: the GPU.
+        generators: those it draws from, beside torch's own.
+    """
+
+    def __init__(
+        self, run: Callable[[], Any], device: torch.device, generators: Sequence[torch.Generator] = ()
+    ) -> None:
+        torch.cuda.synchronize(device)
+        self._graph = torch.cuda.CUDAGraph()
+        for generator in generators:
+            self._graph.register_generator_state(generator)
+        try:
+            with torch.cuda.graph(self._graph, stream=_recording_stream(device)):
+                result = run()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            raise CaptureFailed(first_line(error)) from error
+        # detached: torch would keep the recording's stream for the gradients of later passes
+        self.result = tree_map(lambda value: value.detach() if isinstance(value, Tensor) else value, result)
+
+    def replay(self) -> Any:
+        """Do it again. The result lies where it lay, overwritten."""
+        self._graph.replay()
+        return self.result
+
+
+class RecordedCall:
+    """A function of tensors, recorded for arguments of one form: new values are copied in, then it is replayed.
+
+    Args:
+        function: as `Recording.run`, of the arguments.
+        arguments: tensors on the GPU, in tuples, lists or dicts; their values do not matter.
+        device, generators: as for `Recording`.
+        warm_up: how often to call it before.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        device: torch.device,
+        generators: Sequence[torch.Generator] = (),
+        warm_up: int = 0,
+    ) -> None:
+        self._places = tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, arguments)
+        self._form = _form(arguments)
+        with aside(device):
+            for _ in range(warm_up):
+                function(*self._places)
+        self._recording = Recording(lambda: function(*self._places), device, generators)
+
+    def fits(self, arguments: tuple[Any, ...]) -> bool:
+        """Whether these arguments have the form of those recorded."""
+        return _form(arguments) == self._form
+
+    def __call__(self, *arguments: Any) -> Any:
+        for place, value in zip(tree_flatten(self._places)[0], tree_flatten(arguments)[0], strict=True):
+            if isinstance(place, Tensor) and place is not value:
+                place.copy_(value)
+        return self._recording.replay()
+
+    @property
+    def places(self) -> Any:
+        """Where the arguments lie: who writes there, and passes these, spares a copy."""
+        return self._places
+
+
+def _form(arguments: Any) -> Any:
+    leaves, tree = tree_flatten(arguments)
+    return tree, [
+        (tuple(leaf.shape), leaf.dtype, leaf.device, leaf.stride()) if isinstance(leaf, Tensor) else leaf
+        for leaf in leaves
+    ]
+
+
+def first_line(error: BaseException) -> str:
+    """Of the error that came first: the one at a recording's end only says that there was one."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,273 @@
+"""One training step: guards, one draw of the weights, gradient, update; on a GPU recorded and replayed.
+
+The first steps run as they are, with their own batches; then a step is recorded as a CUDA graph, and from there on only
+its batch, its learning rates and ν are copied in. Numbers are the same either way.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from tribayes._errors import check_positive, refusal, wrong_type
+from tribayes._graphs import RecordedCall, aside
+from tribayes.inference.objective import ELBO, ELBOTerms, MaximumLikelihood
+from tribayes.nn.convert import stabilise_
+from tribayes.posterior.guards import rule_of
+from tribayes.posterior.streams import Randomness, generator_of
+
+AUTO = "auto"
+
+_WARM_UP = 3  # steps before a recording: what torch allocates once, it allocates then
+
+
+class TrainingStep:
+    """One step of training as a callable (inputs, targets) → `ELBOTerms`.
+
+    On a GPU a step is recorded as a CUDA graph, which spares the time between its launches; schedules of the learning
+    rate and of `kl_weight` go on all the same. A batch of another shape (often the last) is run as it is. Models by
+    `torch.compile` and every torch optimizer can be used; the update is part of the recording where the optimizer reads
+    its rate from the device (SGD with `fused=True`, others with `capturable=True`), else it runs after each replay.
+
+    The returned terms have no graph, for the backward pass is over, and may be overwritten by the next step: read or
+    clone them before.
+
+    Args:
+        model: a Bayesian model, or any module that contains Bayesian ones (a plain one with `MaximumLikelihood`).
+        elbo: the objective.
+        optimizer: any of torch's, made of `tribayes.parameter_groups(model, ...)`.
+        clip: bounds every entry of the gradient. A mean next to zero feels ν/m of the divergence, up to 1e6 ν: with the
+            paper's small ν that is harmless, but for plain SGD with `kl_weight=1` on a small data set it is a jump.
+        rule: the numerical guards applied before each step, "closed_form" or "paper" (`tribayes.stabilise_`).
+        generator: a torch.Generator on the model's device, or a seed, for the draws; None uses torch's global one.
+        capture: "auto" records on a GPU, unless the network keeps state in Python, waits for the GPU or draws Python's
+            random numbers; False never does.
+
+    Example:
+        >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
+        >>> elbo = tribayes.ELBO(tribayes.Categorical(), data_size=8)
+        >>> optimizer = torch.optim.SGD(tribayes.parameter_groups(model, lr=0.01), momentum=0.9, fused=True)
+        >>> step = TrainingStep(model, elbo, optimizer)
+        >>> step(torch.randn(8, 4), torch.randint(3, (8,))).loss.shape
+        torch.Size([])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        elbo: ELBO | MaximumLikelihood,
+        optimizer: torch.optim.Optimizer,
+        *,
+        clip: float | None = None,
+        rule: str = "closed_form",
+        generator: Randomness = None,
+        capture: bool | str = AUTO,
+    ) -> None:
+        _check(elbo, optimizer, capture)
+        if clip is not None:
+            check_positive("clip", clip, "it bounds the absolute value of every entry of the gradient")
+        rule_of(rule)
+        self.model, self.elbo, self.optimizer = model, elbo, optimizer
+        self.clip, self.rule = clip, rule
+        self.device = next(model.parameters()).device
+        self.generator = generator_of(generator, self.device)
+        self.count = 0  # steps taken: what a schedule of kl_weight is asked for
+        self._stage = elbo.stage(model)
+        self._capture = bool(capture) and self.device.type == "cuda"
+        self._left = _WARM_UP
+        self._recorded: _RecordedStep | None = None
+
+    @property
+    def captured(self) -> bool:
+        """Whether steps are replayed by now."""
+        return self._recorded is not None
+
+    def __call__(self, inputs: Any, targets: Tensor) -> ELBOTerms:
+        batch = _moved((inputs, targets), self.device)
+        nu = self.elbo.nu(self.count)
+        self.count += 1
+        if not self._capture:
+            return self.take(*batch, nu)
+        if self._left:
+            self._left -= 1
+            return self._warm_up(batch, nu)
+        if self._recorded is None:
+            self._recorded = _RecordedStep(self, batch, whole=_reads_its_rate(self.optimizer))
+        elif self._recorded.outdated:  # a schedule of more than the rate: the update is no longer recorded
+            self._recorded = _RecordedStep(self, batch, whole=False)
+        if not self._recorded.fits(batch):
+            with aside(self.device):
+                return self.take(*batch, nu)
+        return self._recorded.replay(batch, nu)
+
+    def take(self, inputs: Any, targets: Tensor, nu: float | Tensor) -> ELBOTerms:
+        """The step itself, with ν given: everything on the device, so that it can be recorded."""
+        terms = self.descend(inputs, targets, nu)
+        self.optimizer.step()
+        return terms
+
+    def descend(self, inputs: Any, targets: Tensor, nu: float | Tensor) -> ELBOTerms:
+        """The step without its update: guards, draw, terms and gradients."""
+        if isinstance(self.elbo, ELBO):
+            stabilise_(self.model, self.rule, self.generator)
+        terms = self.elbo.terms(self._stage, inputs, targets, nu, self.generator)
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, enabled=False):
+            terms.loss.backward()
+        if self.clip is not None:
+            nn.utils.clip_grad_value_([p for group in self.optimizer.param_groups for p in group["params"]], self.clip)
+        return ELBOTerms(*(term.detach() for term in terms))
+
+    def _warm_up(self, batch: tuple[Any, Tensor], nu: float) -> ELBOTerms:
+        """A step before the recording, which also looks whether the network can be recorded."""
+        before = _python_state()
+        with aside(self.device), _Waits(self.device) as waits:
+            terms = self.take(*batch, nu)
+        if waits.seen or before != _python_state() or getattr(self._stage, "keeps_state", False):
+            self._capture = False
+        return terms
+
+
+class _RecordedStep:
+    """The graph of a step, and the places that change from replay to replay."""
+
+    def __init__(self, step: TrainingStep, batch: tuple[Any, Tensor], whole: bool) -> None:
+        self._optimizer, self._whole = step.optimizer, whole
+        self._nu, self._nu_now = torch.zeros((), device=step.device), 0.0
+        self._groups = [_Rate(group, step.device) for group in step.optimizer.param_groups] if whole else []
+        run = step.take if whole else step.descend
+        for group in self._groups:
+            group.enter()
+        try:
+            generators = [] if step.generator is None else [step.generator]
+            self._call = RecordedCall(lambda x, y: run(x, y, self._nu), batch, step.device, generators)
+        finally:
+            for group in self._groups:
+                group.leave()
+        # gradients lie in the graph's memory; a step that was not replayed puts others in their place
+        parameters = [p for group in step.optimizer.param_groups for p in group["params"]]
+        self._gradients = [(parameter, parameter.grad) for parameter in parameters]
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a number of the optimizer that was recorded as it was has changed."""
+        return any(group.changed for group in self._groups)
+
+    def fits(self, batch: tuple[Any, Tensor]) -> bool:
+        return self._call.fits(batch)
+
+    def replay(self, batch: tuple[Any, Tensor], nu: float) -> ELBOTerms:
+        if nu != self._nu_now:
+            self._nu.fill_(nu)
+            self._nu_now = nu
+        for group in self._groups:
+            group.refresh()
+        terms: ELBOTerms = self._call(*batch)
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient
+        if not self._whole:
+            self._optimizer.step()
+        return terms
+
+
+class _Rate:
+    """The learning rate of a group, on the device while a step is recorded: read anew in each replay.
+
+    Other numbers of the group (momentum, betas, decay) are recorded as they are.
+    """
+
+    def __init__(self, group: dict[str, Any], device: torch.device) -> None:
+        self._group = group
+        self._place = torch.tensor(float(group["lr"]), device=device)
+        self._now = float(group["lr"])
+        self._others = self._fixed()
+
+    def enter(self) -> None:
+        self._given = self._group["lr"]
+        self._group["lr"] = self._place
+
+    def leave(self) -> None:
+        self._group["lr"] = self._given
+
+    def refresh(self) -> None:
+        rate = self._group["lr"]
+        if isinstance(rate, Tensor):
+            self._place.copy_(rate)
+        elif rate != self._now:
+            self._place.fill_(rate)
+            self._now = rate
+
+    @property
+    def changed(self) -> bool:
+        return self._fixed() != self._others
+
+    def _fixed(self) -> dict[str, Any]:
+        skipped = ("params", "lr", "initial_lr", "max_lr", "min_lr")
+        return {key: value for key, value in self._group.items() if key not in skipped}
+
+
+class _Waits:
+    """Notes whether anything within waits for the GPU, which no recording can hold."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self.seen = device, False
+        self._catcher = warnings.catch_warnings(record=True)
+
+    def __enter__(self) -> _Waits:
+        self._caught = self._catcher.__enter__()
+        warnings.simplefilter("always")
+        self._before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("warn")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        torch.cuda.set_sync_debug_mode(self._before)
+        self._catcher.__exit__(*error)
+        for warning in self._caught or ():
+            if "synchronizing CUDA operation" in str(warning.message):
+                self.seen = True
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+def _reads_its_rate(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a recorded update finds its learning rate on the device."""
+    groups = optimizer.param_groups
+    if all("capturable" in group for group in groups):
+        return all(group["capturable"] for group in groups)
+    return all(group.get("fused") for group in groups)
+
+
+def _python_state() -> object:
+    """Of the random numbers that a recording would freeze."""
+    numpy = sys.modules.get("numpy")
+    drawn = None if numpy is None else (numpy.random.get_state()[2], numpy.random.get_state()[1].tobytes())
+    return random.getstate(), drawn
+
+
+def _moved(batch: tuple[Any, Tensor], device: torch.device) -> tuple[Any, Tensor]:
+    """Tensors on the model's device."""
+
+    def move(value: Any) -> Any:
+        if isinstance(value, Tensor) and value.device != device:
+            return value.to(device, non_blocking=True)
+        return value
+
+    moved: tuple[Any, Tensor] = tree_map(move, batch)
+    return moved
+
+
+def _check(elbo: object, optimizer: object, capture: object) -> None:
+    if not isinstance(elbo, ELBO | MaximumLikelihood):
+        raise wrong_type("elbo", elbo, "be an ELBO", "pass e.g. tb.ELBO(tb.Categorical(), data_size=len(dataset))")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        remedy = "pass e.g. torch.optim.SGD(tb.parameter_groups(model, lr=0.01))"
+        raise wrong_type("optimizer", optimizer, "be a torch optimizer", remedy)
+    if capture not in (AUTO, False):
+        raise refusal("capture", capture, 'be "auto" or False', "correct the word")

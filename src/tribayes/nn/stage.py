@@ -1,0 +1,116 @@
+"""A model on a stage: run under given draws, without touching the model that others may be using.
+
+A model may be a Bayesian module, hold several of them, or be compiled by `torch.compile`. One draw for it is a dict for
+each of its Bayesian modules, in the order of `model.modules()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from torch import Tensor, nn
+
+from tribayes._errors import refusal
+from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.module import BayesianModule, Draw
+from tribayes.nn.twin import Twin
+from tribayes.posterior.streams import Stream
+
+ModelDraw = Sequence[Draw]
+
+_WRAPPED = "_orig_mod."  # what `torch.compile` puts into the path of a module
+
+
+class Stage:
+    """A model and where it runs: itself where that changes nothing, else a twin of its structure.
+
+    Args:
+        model: a Bayesian model, or any module that contains Bayesian ones.
+        evaluation: run in evaluation mode and on copies of the buffers; the model's own mode and buffers stay as they
+            are. Otherwise modes are the model's, and buffers and attributes that a pass changes are the model's own.
+
+    Example:
+        >>> model = tribayes.to_bayesian(nn.Linear(2, 1))
+        >>> Stage(model).run([model.sample_weights()], torch.ones(4, 2)).shape
+        torch.Size([4, 1])
+    """
+
+    def __init__(self, model: nn.Module, evaluation: bool = False) -> None:
+        self.model, self._evaluation = model, evaluation
+        self.keeps_state = False  # whether a pass was seen to set attributes of the network
+        self._twin: Twin | None = None
+        self._modules: list[BayesianModule] = []  # the twin's
+        if evaluation or not isinstance(model, BayesianModule) or model._compiled_call_impl is not None:
+            self._twin = Twin(model, {}, own_buffers=evaluation)
+            self._modules = bayesian_modules(self._twin.network)
+            if evaluation:
+                self._twin.network.eval()
+
+    def run(self, draws: ModelDraw, *arguments: Any) -> Any:
+        """What the model answers under one draw."""
+        twin = self._twin
+        if twin is None:
+            assert isinstance(self.model, BayesianModule)
+            twin = self.model.under(draws[0])
+        else:
+            for module, draw in zip(self._modules, draws, strict=True):
+                module._given = draw
+            if not self._evaluation:
+                twin.match_modes()
+        outputs = twin.network(*arguments)
+        if not self._evaluation:
+            for module in self._modules:
+                module._given = None
+            self.keeps_state |= twin.hand_back()
+        return outputs
+
+
+def random_names(model: nn.Module) -> list[list[str]]:
+    """For each Bayesian module, the full names of its random tensors: its own path, then the name within it.
+
+    Compiling does not change them, though it does change the paths.
+    """
+    named = [(path, module) for path, module in model.named_modules() if isinstance(module, BayesianModule)]
+    names = [[f"{path}.{name}" if path else name for name in module.random_names] for path, module in named]
+    return [[name.replace(_WRAPPED, "") for name in group] for group in names]
+
+
+def chosen_names(model: nn.Module, where: str | Sequence[str] | None) -> list[set[str]] | None:
+    """For each Bayesian module, its own names of the tensors whose full name matches a pattern; None for all."""
+    if where is None:
+        return None
+    patterns = [where] if isinstance(where, str) else list(where)
+    if not patterns:
+        raise refusal("where", where, "name at least one pattern", "leave it out to draw every random tensor")
+    names = random_names(model)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for group in names for name in group):
+            known = ", ".join(name for group in names for name in group[:4])
+            raise refusal("where", pattern, "match a random tensor of the model", f"choose among {known} …")
+    return [
+        {
+            own
+            for own, name in zip(module.random_names, group, strict=True)
+            if any(fnmatchcase(name, p) for p in patterns)
+        }
+        for module, group in zip(bayesian_modules(model), names, strict=True)
+    ]
+
+
+def sample_model(model: nn.Module, stream: Stream, only: Sequence[set[str]] | None = None) -> list[dict[str, Tensor]]:
+    """The draw of a stream for a whole model, each module by a stream of its own: the same on every call.
+
+    `only` restricts it to some names of each module; the rest stays at its means.
+    """
+    modules = bayesian_modules(model)
+    draws = [module.sample_weights(generator=stream.child(number)) for number, module in enumerate(modules)]
+    return restricted(draws, only)
+
+
+def restricted(draws: Sequence[dict[str, Tensor]], only: Sequence[set[str]] | None) -> list[dict[str, Tensor]]:
+    """Draws without the names that are not wanted; None wants all."""
+    if only is None:
+        return list(draws)
+    return [{name: draw[name] for name in draw if name in names} for draw, names in zip(draws, only, strict=True)]

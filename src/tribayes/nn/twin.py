@@ -1,0 +1,145 @@
+"""A network under given weights: a twin of its structure, in which some parameters are other tensors.
+
+`torch.func.functional_call` swaps the parameters of the network itself while it runs. A second thread then meets the
+draw of the first, an interrupt may leave it behind for good, and activation checkpointing computes again with the
+means. A twin costs as much (a few microseconds per submodule) and touches nothing: its modules are shallow copies that
+share every attribute, buffer and parameter with the network's, but for the tensors that were given.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+_STRUCTURE = frozenset(nn.Module().__dict__)  # what every module has: parameters, buffers, children, hooks
+_UNTOUCHED = (int, float, bool, str, type(None))
+
+
+class Twin:
+    """The twin of a network, and how the two are related.
+
+    Args:
+        network: what is copied. It is not changed.
+        replaced: id of a parameter or module → what stands in its place.
+        own_buffers: whether the twin has a copy of every buffer, so that running it leaves the network's alone.
+
+    Attributes that refer to parts of the network (lists, dicts, bound methods, partial functions, closures) refer to
+    those of the twin. A module in a list of its own, which torch does not know of, is shared.
+
+    Example:
+        >>> layer = nn.Linear(2, 1, bias=False)
+        >>> twin = Twin(layer, {id(layer.weight): torch.tensor([[3.0, 4.0]])})
+        >>> twin.network(torch.ones(1, 2))
+        tensor([[7.]])
+    """
+
+    def __init__(self, network: nn.Module, replaced: Mapping[int, Any], own_buffers: bool = False) -> None:
+        self._known: dict[int, Any] = dict(replaced)
+        self._pairs: list[tuple[nn.Module, nn.Module]] = []
+        self._own_buffers = own_buffers
+        self.network = self._module(network)
+        for original, copy in self._pairs:
+            self._translate(original, copy)
+        self._begun = [copy.__dict__.copy() for _, copy in self._pairs]
+
+    def hand_back(self) -> bool:
+        """Let the network have the plain attributes that its twin has set on itself while it ran; whether it did."""
+        found = False
+        for (original, copy), begun in zip(self._pairs, self._begun, strict=True):
+            for name, value in copy.__dict__.items():
+                if begun.get(name, begun) is not value and name not in _STRUCTURE:
+                    original.__dict__[name] = value
+                    found = True
+        return found
+
+    def match_modes(self) -> None:
+        """Training or evaluation mode as the network's parts are now."""
+        for original, copy in self._pairs:
+            copy.training = original.training
+
+    def _module(self, module: nn.Module) -> nn.Module:
+        """The copy of a module and of what it is made of; attributes are translated later, when all copies are made."""
+        if id(module) in self._known:
+            known: nn.Module = self._known[id(module)]
+            return known
+        if is_compiled(module):  # code compiled for the network serves its twin, too
+            self._known[id(module)] = wrapped = module.dynamo_ctx(self._module(module._orig_mod))
+            return wrapped
+        copy: nn.Module = object.__new__(type(module))
+        self._known[id(module)] = copy
+        self._pairs.append((module, copy))
+        own = module.__dict__.copy()
+        own["_parameters"] = {name: self._known.get(id(value), value) for name, value in module._parameters.items()}
+        own["_modules"] = {name: child and self._module(child) for name, child in module._modules.items()}
+        own["_compiled_call_impl"] = None  # of `module.compile()`: it would call the network itself
+        if self._own_buffers:
+            own["_buffers"] = {name: self._buffer(value) for name, value in module._buffers.items()}
+        object.__setattr__(copy, "__dict__", own)
+        return copy
+
+    def _buffer(self, value: Any) -> Any:
+        if value is not None and id(value) not in self._known:
+            self._known[id(value)] = value.clone()
+        return None if value is None else self._known[id(value)]
+
+    def _translate(self, original: nn.Module, copy: nn.Module) -> None:
+        own = copy.__dict__
+        for name in own.keys() - _STRUCTURE:
+            value = own[name]
+            if not isinstance(value, _UNTOUCHED):
+                own[name] = self._translated(value)
+        if original._compiled_call_impl is not None:
+            copy.compile()
+
+    def _translated(self, value: Any) -> Any:
+        """A value with parts of the network replaced by the twin's; the value itself where it refers to none."""
+        if id(value) in self._known:
+            return self._known[id(value)]
+        kind = type(value)
+        if kind in (list, tuple):
+            return self._if_changed(value, [self._translated(item) for item in value])
+        if kind is dict:
+            return self._if_changed(value, {key: self._translated(item) for key, item in value.items()})
+        if kind is types.MethodType:
+            owner = self._translated(value.__self__)
+            return value if owner is value.__self__ else types.MethodType(value.__func__, owner)
+        if kind is functools.partial:
+            arguments = [self._translated(item) for item in (value.func, *value.args)]
+            return functools.partial(*arguments, **{key: self._translated(v) for key, v in value.keywords.items()})
+        if kind is types.FunctionType and value.__closure__:
+            return self._closure(value)
+        return value
+
+    def _if_changed(self, value: Any, translated: Any) -> Any:
+        pairs = zip(value.values(), translated.values(), strict=True) if type(value) is dict else zip(value, translated)
+        if all(one is other for one, other in pairs):
+            return value
+        return tuple(translated) if type(value) is tuple else translated
+
+    def _closure(self, function: types.FunctionType) -> types.FunctionType:
+        cells = [_content(cell) for cell in function.__closure__ or ()]
+        translated = [self._known.get(id(content), content) for content in cells]
+        if all(one is other for one, other in zip(cells, translated, strict=True)):
+            return function
+        closure = tuple(types.CellType(content) for content in translated)
+        copy = types.FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, closure
+        )
+        copy.__kwdefaults__ = function.__kwdefaults__
+        return copy
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether this is what `torch.compile` makes of a module. To ask for its class would import all of the compiler."""
+    return "_orig_mod" in module._modules and hasattr(module, "dynamo_ctx")
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return cell

@@ -1,0 +1,86 @@
+"""One draw, three implementations of it: plain torch (the oracle), a CPU's, and Triton kernels for a GPU.
+
+All take the means of a network, the raw parameters δ and γ with one entry per tensor, and randomness; they give weights
+and, where priors are given, the divergence from these. Which one draws follows from the tensors; their random numbers
+differ between CPU and GPU, their law does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from torch import Tensor
+
+from tribayes.posterior.draw import cpu, plain
+from tribayes.posterior.guards import Rule, guard_delta_, guard_gamma_, guard_means_
+from tribayes.posterior.prior import TensorPrior
+from tribayes.posterior.streams import Randomness, Stream
+
+PLAIN, CPU, TRITON = "plain", "cpu", "triton"
+
+
+def implementation_for(means: Sequence[Tensor], delta: Tensor, gamma: Tensor) -> str:
+    """Which implementation draws these tensors."""
+    if delta.is_cuda and find_spec("triton") is not None:
+        from tribayes.posterior.draw import cuda
+
+        return TRITON if cuda.can_draw(means, delta) else PLAIN
+    return CPU if cpu.can_draw(means, delta, gamma) else PLAIN
+
+
+def draw(
+    means: Sequence[Tensor],
+    delta: Tensor,
+    gamma: Tensor,
+    randomness: Randomness | Tensor = None,
+    count: int | None = None,
+    priors: Sequence[TensorPrior] | None = None,
+    implementation: str | None = None,
+) -> tuple[list[Tensor], Tensor | None]:
+    """Draws of all tensors from N(m, Σ), and with priors the divergence from them.
+
+    Args:
+        means: T tensors of any shapes.
+        delta, gamma: (T,), the raw τ and ρ of each.
+        randomness: a generator, a seed or stream, None for torch's global generator; for the kernels also their seeds,
+            (count,) int64 on the device.
+        count: None for one draw in the shapes of the means; a number for that many, stacked along a new leading axis.
+            The first is the draw alone.
+        priors: one per tensor.
+        implementation: by its name, for tests; None chooses.
+    """
+    chosen = implementation or implementation_for(means, delta, gamma)
+    if chosen == TRITON:
+        from tribayes.posterior.draw import cuda
+
+        return cuda.draw(means, delta, gamma, randomness, count, priors)
+    assert not isinstance(randomness, Tensor)  # seeds are the kernels' own
+    take = cpu.draw if chosen == CPU else plain.draw
+    return take(means, delta, gamma, randomness, count, priors)
+
+
+def guard_(
+    means: Sequence[Tensor],
+    delta: Tensor,
+    gamma: Tensor | None,
+    rule: Rule,
+    randomness: Randomness = None,
+    implementation: str | None = None,
+) -> None:
+    """All guards (guards.py), in place; in one launch where the kernels draw. γ is None where there is none."""
+    chosen = implementation or implementation_for(means, delta, delta if gamma is None else gamma)
+    if chosen == TRITON:
+        from tribayes.posterior.draw import cuda
+
+        cuda.guard_(means, delta, gamma, rule, randomness)
+        return
+    sources = plain.sources_of([*means, delta], randomness)
+    for mean in means:
+        guard_means_(mean, rule, sources[mean.device])
+    guard_delta_(delta, rule)
+    if gamma is not None:
+        guard_gamma_(gamma, rule, sources[gamma.device])
+
+
+__all__ = ["CPU", "PLAIN", "TRITON", "Stream", "draw", "guard_", "implementation_for"]

@@ -1,0 +1,195 @@
+"""The draw on a GPU as one operation of torch: known to autograd, torch.compile, torch.export, vmap and CUDA graphs.
+
+Its backward pass makes the noise again instead of keeping it: normals come from a generator that counts, so a draw is a
+function of its seed. The kernels are in kernels.py, their launches in launch.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tribayes.posterior.draw.layout import channels_last
+from tribayes.posterior.guards import Rule, rule_of
+from tribayes.posterior.prior import TensorPrior
+from tribayes.posterior.streams import Randomness, Stream, checked
+
+_SEEDS = 2**62
+
+
+def can_draw(means: Sequence[Tensor], delta: Tensor) -> bool:
+    """Whether the kernels can read these: float32 on one device, in row-major or channels_last memory."""
+    return delta.dtype == torch.float32 and all(
+        mean.dtype == torch.float32 and mean.device == delta.device and (mean.is_contiguous() or channels_last(mean))
+        for mean in means
+    )
+
+
+def draw(
+    means: Sequence[Tensor],
+    delta: Tensor,
+    gamma: Tensor,
+    randomness: Randomness | Tensor = None,
+    count: int | None = None,
+    priors: Sequence[TensorPrior] | None = None,
+) -> tuple[list[Tensor], Tensor | None]:
+    """As `tribayes.posterior.draw.draw`. The draws lie in memory as their means do; under autocast in its dtype."""
+    seeds = seeds_of(randomness, count or 1, delta.device)
+    locs, scales = [prior.loc for prior in priors or ()], [prior.scale for prior in priors or ()]
+    drawn, divergence, _ = _draw(list(means), delta, gamma, locs, scales, seeds, _dtype(delta.device))
+    stacks = unflatten(drawn, means)
+    weights = stacks if count is not None else [stack.squeeze(0) for stack in stacks]
+    return weights, None if priors is None else divergence
+
+
+def seeds_of(randomness: Randomness | Tensor, count: int, device: torch.device) -> Tensor:
+    """(count,): one per draw, of a generator, or following from a stream without one and without a wait."""
+    if isinstance(randomness, Tensor):
+        return randomness
+    source = checked(randomness)
+    if isinstance(source, Stream):
+        numbers = [seed_number(source), *(seed_number(source.child("draw", i)) for i in range(1, count))]
+        return torch.tensor(numbers).to(device, non_blocking=True)
+    return torch.randint(_SEEDS, (count,), device=device, generator=source)
+
+
+def seed_number(stream: Stream) -> int:
+    """What the kernels take for the draw of a stream."""
+    return stream.number % _SEEDS
+
+
+def _dtype(device: torch.device) -> torch.dtype:
+    """Under autocast the draws come in its dtype: nothing is left to cast."""
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else torch.float32
+
+
+def guard_(
+    means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, rule: Rule, randomness: Randomness = None
+) -> None:
+    """All guards of guards.py, in place, in one launch."""
+    thrown = rule.coin_for_sign
+    device = delta.device
+    seed = seeds_of(randomness, 1, device) if thrown else torch.empty(1, dtype=torch.int64, device=device)
+    _guard_(list(means), delta, gamma, seed, rule.name)
+
+
+@torch.library.custom_op("tribayes::draw", mutates_args=())
+def _draw(
+    means: list[Tensor],
+    delta: Tensor,
+    gamma: Tensor,
+    locs: list[Tensor],
+    scales: list[Tensor],
+    seeds: Tensor,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:
+    from tribayes.posterior.draw import launch  # Triton is imported where a kernel is run
+
+    return launch.draw(means, delta, gamma, locs, scales, seeds, dtype)
+
+
+@torch.library.custom_op("tribayes::draw_backward", mutates_args=())
+def _draw_backward(
+    grad: Tensor,
+    grad_kl: Tensor,
+    means: list[Tensor],
+    delta: Tensor,
+    gamma: Tensor,
+    locs: list[Tensor],
+    scales: list[Tensor],
+    seeds: Tensor,
+    relative: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    from tribayes.posterior.draw import launch
+
+    return launch.backward(grad, grad_kl, means, delta, gamma, locs, scales, seeds, relative)
+
+
+@torch.library.custom_op("tribayes::guard_", mutates_args=("means", "delta", "gamma"))
+def _guard_(means: list[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: str) -> None:
+    """The guards called `rule` (guards.py), in place; `seed` (1,) int64 throws the coins, where there are any."""
+    from tribayes.posterior.draw import launch
+
+    launch.guard_(means, delta, gamma, seed, rule_of(rule))
+
+
+@_draw.register_fake
+def _(means: Any, delta: Tensor, gamma: Tensor, locs: Any, scales: Any, seeds: Tensor, dtype: torch.dtype) -> Any:
+    del gamma, scales
+    total = sum(mean.numel() for mean in means)
+    drawn = delta.new_empty((seeds.shape[0], total), dtype=dtype)
+    return drawn, delta.new_empty(()), delta.new_empty(len(means) if locs else 0)
+
+
+@_draw_backward.register_fake
+def _(grad: Tensor, grad_kl: Tensor, means: Any, delta: Tensor, gamma: Tensor, *rest: Any) -> Any:
+    del grad_kl, means, rest
+    return delta.new_empty(grad.shape[1]), torch.empty_like(delta), torch.empty_like(gamma)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    means, delta, gamma, locs, scales, seeds, _ = inputs
+    ctx.counts = len(means), len(locs)
+    ctx.set_materialize_grads(False)  # zeros for what nobody differentiates would be a launch each
+    ctx.save_for_backward(*means, delta, gamma, *locs, *scales, seeds, output[2])
+
+
+def _backward(ctx: Any, grad: Tensor | None, grad_kl: Tensor | None, _: Any) -> tuple[Any, ...]:
+    tensors, priors = ctx.counts
+    saved = list(ctx.saved_tensors)
+    means, saved = saved[:tensors], saved[tensors:]
+    delta, gamma, *saved = saved
+    locs, scales, (seeds, relative) = saved[:priors], saved[priors : 2 * priors], saved[2 * priors :]
+    if grad is None:
+        grad = delta.new_zeros(len(seeds), sum(mean.numel() for mean in means))
+    if grad_kl is None:
+        grad_kl = delta.new_zeros(())
+    by_means, by_delta, by_gamma = _draw_backward(
+        grad.contiguous(), grad_kl, means, delta, gamma, locs, scales, seeds, relative
+    )
+    return unflatten(by_means, means), by_delta, by_gamma, [None] * priors, [None] * priors, None, None
+
+
+_draw.register_autograd(_backward, setup_context=_setup)
+
+
+@_draw.register_vmap
+def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
+    """Over seeds alone: as many more draws."""
+    *others, seeds_dim, dtype_dim = in_dims
+    del dtype_dim
+    batched = [dim for item in others for dim in (item if isinstance(item, list | tuple) else [item])]
+    if any(dim is not None for dim in batched) or seeds_dim is None:
+        raise NotImplementedError(
+            "the draw on a GPU is batched over its seeds only; move the model to a CPU for this vmap"
+        )
+    *arguments, seeds, dtype = inputs
+    seeds = seeds.movedim(seeds_dim, 0)
+    drawn, divergence, relative = _draw(*arguments, seeds.reshape(-1), dtype)
+    return (drawn.reshape(info.batch_size, -1, drawn.shape[-1]), divergence, relative), (0, None, None)
+
+
+def unflatten(rows: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """(…, total) cut into tensors, each with the shape and the memory order of its model."""
+    pieces = (
+        rows.split([tensor.numel() for tensor in like], -1) if len(like) > 1 else [rows]
+    )  # the gradients of one lie well
+    return [_shaped(piece, tensor) for piece, tensor in zip(pieces, like, strict=True)]
+
+
+def _shaped(piece: Tensor, like: Tensor) -> Tensor:
+    lead = piece.shape[:-1]
+    if like.is_contiguous():
+        return piece.reshape(lead + like.shape)
+    axes = _memory_order(like)
+    back = [len(lead) + axes.index(axis) for axis in range(like.ndim)]
+    return piece.reshape(lead + tuple(like.shape[axis] for axis in axes)).permute(*range(len(lead)), *back)
+
+
+def _memory_order(tensor: Tensor) -> list[int]:
+    """The axes from the slowest in memory to the fastest."""
+    strides = list(tensor.stride())
+    return sorted(range(tensor.ndim), key=lambda axis: -strides[axis])

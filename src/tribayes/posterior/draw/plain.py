@@ -1,0 +1,81 @@
+"""The draw in plain torch, differentiated by autograd: the oracle of the other two, and the way of every other case.
+
+With τ ε_i = A x_i + B x_{i−1} over K + 1 normals (correlation.py; A = τα, B = τβ) a tensor's draw is w = m + |m| τ ε.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.distributions import Normal
+
+from tribayes.posterior import parametrisation
+from tribayes.posterior.correlation import correlate, mixing
+from tribayes.posterior.divergence import combined, multiplicative_sums
+from tribayes.posterior.prior import TensorPrior
+from tribayes.posterior.streams import Randomness, generator_of, standard_normals
+
+Sources = Mapping[torch.device, torch.Generator | None]
+
+
+def draw(
+    means: Sequence[Tensor],
+    delta: Tensor,
+    gamma: Tensor,
+    randomness: Randomness,
+    count: int | None = None,
+    priors: Sequence[TensorPrior] | None = None,
+) -> tuple[list[Tensor], Tensor | None]:
+    """As `tribayes.posterior.draw.draw`."""
+    sources = sources_of(means, randomness)
+    rounds = [weights_from(means, delta, gamma, normals_for(means, sources)) for _ in range(count or 1)]
+    weights = rounds[0] if count is None else [torch.stack(column) for column in zip(*rounds, strict=True)]
+    return weights, None if priors is None else divergence_of(means, delta, gamma, normal_priors(priors, means))
+
+
+def sources_of(means: Sequence[Tensor], randomness: Randomness) -> Sources:
+    """One generator per device: a seed is not started anew for each tensor."""
+    return {device: generator_of(randomness, device) for device in dict.fromkeys(mean.device for mean in means)}
+
+
+def normals_for(means: Sequence[Tensor], sources: Sources) -> list[Tensor]:
+    """x_0 … x_K for each tensor."""
+    return [standard_normals(mean.numel() + 1, mean, sources[mean.device]) for mean in means]
+
+
+def weights_from(means: Sequence[Tensor], delta: Tensor, gamma: Tensor, normals: Sequence[Tensor]) -> list[Tensor]:
+    """The weights that given normals make, each in the shape and dtype of its mean."""
+    tau, t = parametrisation.tau_of(single(delta)), parametrisation.coefficient_of(single(gamma))
+    current, previous = (column.unbind() for column in mixing(t, tau))
+    weights = []
+    for mean, x, a, b in zip(means, normals, current, previous, strict=True):
+        row = flat(mean)
+        drawn = row + row.abs() * correlate(x, a.to(row), b.to(row))
+        weights.append(drawn.reshape(mean.shape).to(mean.dtype))
+    return weights
+
+
+def divergence_of(means: Sequence[Tensor], delta: Tensor, gamma: Tensor, priors: Sequence[Normal]) -> Tensor:
+    """Equation (30) summed over all tensors: two sums per tensor, and what depends on τ and ρ as vectors."""
+    sums = [torch.stack(multiplicative_sums(flat(m), p)).to(delta.device) for m, p in zip(means, priors, strict=True)]
+    fixed, relative = torch.stack(sums).unbind(-1)  # (T,) each
+    tau, t = parametrisation.tau_of(single(delta)).to(fixed), parametrisation.coefficient_of(single(gamma)).to(fixed)
+    sizes = torch.tensor([mean.numel() for mean in means]).to(fixed)
+    return combined(fixed, relative, sizes, tau, t).sum()
+
+
+def normal_priors(priors: Sequence[TensorPrior], means: Sequence[Tensor]) -> list[Normal]:
+    """The priors as distributions over flat tensors."""
+    return [prior.distribution(flat(mean).dtype) for prior, mean in zip(priors, means, strict=True)]
+
+
+def flat(mean: Tensor) -> Tensor:
+    """Row-major, and at least float32: the law's arithmetic is not done in half precision."""
+    return single(mean.reshape(-1))
+
+
+def single(raw: Tensor) -> Tensor:
+    """At least float32."""
+    return raw.to(torch.promote_types(raw.dtype, torch.float32))

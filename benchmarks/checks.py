@@ -27,17 +27,17 @@ class Weights(nn.Module):
         return list(self.weights)
 
 
-def weights_model(device: torch.device, sampler: str, *sizes: int) -> tb.BayesianModule:
+def weights_model(device: torch.device, *sizes: int) -> tb.BayesianModule:
     """Random weights on a device, in tensors of these sizes."""
-    return tb.to_bayesian(Weights(*sizes), tau=_TAU, rho=_RHO, sampler=sampler).to(device)
+    return tb.to_bayesian(Weights(*sizes), tau=_TAU, rho=_RHO).to(device)
 
 
-def check_draw(device: torch.device, sampler: str) -> None:
+def check_draw(device: torch.device) -> None:
     """Law and gradient of a small draw, or SystemExit."""
-    model = weights_model(device, sampler, 1000)
+    model = weights_model(device, 1000)
     problem = _law_problem(model) or _gradient_problem(model)
     if problem:
-        raise SystemExit(f"the draw by sampler={sampler!r} on {device} is wrong ({problem}); nothing was timed")
+        raise SystemExit(f"the draw by {model.sampler!r} on {device} is wrong ({problem}); nothing was timed")
 
 
 @torch.no_grad()
@@ -57,7 +57,7 @@ def _law_problem(model: tb.BayesianModule) -> str | None:
 
 
 def _gradient_problem(model: tb.BayesianModule) -> str | None:
-    """∂L/∂m and ∂L/∂δ against their closed forms, ∂L/∂γ against the draw's slope in the mixing coefficient."""
+    """∂L/∂m and ∂L/∂δ against their closed forms, ∂L/∂γ against the draw's derivative in the mixing coefficient."""
     mean = model.module.weights[0]
     (delta,), (gamma,) = model.family.scale_parameters(), model.family.correlation_parameters()
     draw = model.sample_weights(generator=11)["weights.0"]
@@ -108,10 +108,10 @@ def problem_of(learner: Learner, images: Tensor, labels: Tensor) -> str | None:
         return "two passes draw the same weights"
     loss = learner.loss(images, labels)
     loss.backward()
-    slopes = [value.grad for value in learner.model.parameters() if value.grad is not None]
+    gradients = [value.grad for value in learner.model.parameters() if value.grad is not None]
     learner.optimizer.zero_grad()
     if loss.ndim or not torch.isfinite(loss):
         return f"its loss is {loss.detach().tolist()}"
-    if not slopes or not all(torch.isfinite(slope).all() for slope in slopes):
+    if not gradients or not all(torch.isfinite(one).all() for one in gradients):
         return "its loss has no finite gradient"
     return None

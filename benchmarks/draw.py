@@ -3,7 +3,7 @@
     python -m benchmarks.draw [--device cpu|cuda] [--quick]
 
 Every figure is GPU time of a CUDA graph, or time of the clock on a CPU. The floor of a draw is a copy (the means are
-read, the draw is written), that of its backward pass a copy and a half (means and slopes read, slopes written).
+read, the draw is written), that of its backward pass a copy and a half (means and gradients read, gradients written).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SECONDS_A_SIZE = 3.0
 COPY = "copy"
 OURS, OURS_BOTH, OURS_KL = "ours, forward", "ours, forward + backward", "ours with KL, forward + backward"
 PIECES = 16
-OURS_PIECES = f"ours in {PIECES} tensors, forward + backward"  # whose slopes are first put together
+OURS_PIECES = f"ours in {PIECES} tensors, forward + backward"  # whose gradients are first put together
 EAGER, EAGER_BOTH = "mean field eager, forward", "mean field eager, forward + backward"
 COMPILED, COMPILED_BOTH = "mean field compiled, forward", "mean field compiled, forward + backward"
 COPIES = {"forward": 1.0, "forward + backward": 2.5}  # the floor, in copies of K numbers
@@ -40,12 +40,12 @@ def main(words: Sequence[str] | None = None) -> None:
     sizes = QUICK_SIZES if arguments.quick else SIZES
     rows = isolated(partial(_rows, arguments, sizes), arguments.device)
     print(_table(rows))
-    command.keep("draw", {"sampler": _sampler(arguments.device), "sizes": rows}, arguments)
+    command.keep("draw", {"sampler": weights_model(arguments.device, 1).sampler, "sizes": rows}, arguments)
 
 
 def _rows(arguments: argparse.Namespace, sizes: Sequence[int], eager: Mapping[str, str]) -> list[dict[str, object]]:
     command.settle(arguments)
-    check_draw(arguments.device, _sampler(arguments.device))
+    check_draw(arguments.device)
     return [_row(arguments, size, eager) for size in sizes]
 
 
@@ -71,16 +71,16 @@ def _runs(size: int, device: torch.device, compiling: bool) -> tuple[dict[str, C
 
 
 def _runs_of_ours(size: int, device: torch.device, upstream: Tensor) -> dict[str, Callable[[], object]]:
-    model = weights_model(device, _sampler(device), size)
-    pieces = weights_model(device, _sampler(device), *(len(piece) for piece in upstream.tensor_split(PIECES)))
+    model = weights_model(device, size)
+    pieces = weights_model(device, *(len(piece) for piece in upstream.tensor_split(PIECES)))
     one = upstream.new_ones(())
 
     def forward() -> None:
         with torch.no_grad():
             model.sample_weights()
 
-    def both(model: nn.Module, slopes: Sequence[Tensor]) -> None:
-        torch.autograd.grad(list(model.sample_weights().values()), _leaves(model), slopes)
+    def both(model: nn.Module, gradients: Sequence[Tensor]) -> None:
+        torch.autograd.grad(list(model.sample_weights().values()), _leaves(model), gradients)
 
     def both_with_divergence() -> None:
         weights, divergence = model.sample_weights_and_kl()
@@ -116,10 +116,6 @@ def _runs_of_mean_field(
 
 def _mean_field(mean: Tensor, raw: Tensor) -> Tensor:
     return mean + F.softplus(raw) * torch.randn_like(mean)
-
-
-def _sampler(device: torch.device) -> str:
-    return "fused" if device.type == "cuda" else "torch"
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> str:

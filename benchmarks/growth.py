@@ -24,7 +24,8 @@ from benchmarks.contenders import EXAMPLES
 from benchmarks.isolation import isolated
 from benchmarks.learners import DETERMINISTIC, OURS, Deterministic, Learner, Ours
 from benchmarks.networks import TASKS, Task
-from benchmarks.racing import aside, candidate, race
+from benchmarks.racing import aside, race
+from benchmarks.step import prepared
 from tribayes._text import format_table
 
 SIZES = (10**4, 10**5, 10**6, 10**7, 10**8)
@@ -37,7 +38,7 @@ SECONDS = 3.0  # a race
 def main(words: Sequence[str] | None = None) -> None:
     arguments = command.parsed(command.parser(__doc__), words)
     device = arguments.device
-    check_draw(device, "fused" if device.type == "cuda" else "torch")
+    check_draw(device)
     sizes, samples = (QUICK_SIZES, QUICK_SAMPLES) if arguments.quick else (SIZES, SAMPLES)
     by_weights = isolated(partial(_at_sizes, arguments, sizes), device)
     by_samples = isolated(partial(_at_samples, arguments, samples), device)
@@ -88,7 +89,7 @@ def _raced(
         if problem:
             raise SystemExit(f"{name} on {task.title}: {problem}; nothing was timed")
     batch = task.examples(device)
-    field = [candidate(name, partial(one.step, *batch), device, eager) for name, one in learners.items()]
+    field = [prepared(name, one, batch, device, eager) for name, one in learners.items()]
     return [asdict(one) for one in race(field, device, SECONDS / (100 if arguments.quick else 1), base)]
 
 
@@ -122,7 +123,7 @@ def _table(figures: Mapping[str, Any]) -> str:
     ]
     parts = [
         format_table(["weights", "deterministic ms", "ours ms", "ratio"], weights),
-        format_table(["draws a step", "ours ms", "× one draw"], samples),
+        format_table(["draws per step", "ours ms", "× one draw"], samples),
         format_table(["time grows with", "exponent"], list(figures["exponents"].items())),
     ]
     return "\n\n".join(parts)

@@ -21,8 +21,7 @@ import torch.nn.functional as F
 
 from tests.oracle import paper
 from tribayes._text import format_table
-from tribayes.posterior import TridiagonalNormal
-from tribayes.posterior.correlation import correlate, mixing
+from tribayes.posterior.draw import CPU, PLAIN, draw
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 LITERAL_SIZES = (30, 100, 300)  # the double loop in Python: 300 weights already take a second
@@ -62,7 +61,7 @@ def main() -> None:
 def _candidates(size: int) -> dict[str, Callable[[], None]]:
     mean = torch.randn(size, requires_grad=True)
     raw = torch.full((size,), -3.0, requires_grad=True)
-    delta, gamma = (torch.tensor(value, requires_grad=True) for value in (-3.0, -1.0))
+    delta, gamma = (torch.tensor([value], requires_grad=True) for value in (-3.0, -1.0))
     upstream = torch.randn(size)
 
     def randn() -> None:
@@ -73,7 +72,8 @@ def _candidates(size: int) -> dict[str, Callable[[], None]]:
         mean.grad = raw.grad = None
 
     def ours() -> None:
-        TridiagonalNormal.from_raw(mean, delta, gamma).rsample().backward(upstream)
+        (drawn,), _ = draw([mean], delta, gamma)
+        drawn.backward(upstream)
         mean.grad = delta.grad = gamma.grad = None
 
     return {"randn": randn, "mean field": mean_field, "ours": ours}
@@ -117,14 +117,12 @@ def _print_literal() -> None:
 
 
 def _check_gradients() -> None:
-    leaves = [torch.randn(1000).double(), torch.tensor(-1.0).double(), torch.tensor(-2.0).double()]
+    leaves = [torch.randn(1000).double(), torch.tensor([-1.0]).double(), torch.tensor([-2.0]).double()]
     for leaf in leaves:
         leaf.requires_grad_()
-    law = TridiagonalNormal.from_raw(*leaves)
-    draw = law.rsample(generator=0)
-    normals = torch.randn(1001, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    plain = leaves[0] + law.tau * leaves[0].abs() * correlate(normals, *mixing(torch.tanh(leaves[2] / 4)))
-    ours, theirs = (torch.autograd.grad(w.square().sum(), leaves, retain_graph=True) for w in (draw, plain))
+    means, delta, gamma = leaves
+    drawn = [draw([means], delta, gamma, 0, implementation=name)[0][0] for name in (CPU, PLAIN)]
+    ours, theirs = (torch.autograd.grad(w.square().sum(), leaves, retain_graph=True) for w in drawn)
     error = max(((a - b).norm() / b.norm()).item() for a, b in zip(ours, theirs, strict=True))
     if not (math.isfinite(error) and error < 1e-12):
         raise SystemExit(f"the draw's gradients are wrong (relative error {error:.1e}); nothing was timed")

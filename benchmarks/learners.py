@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -80,31 +80,42 @@ class Deterministic(Learner):
 
 
 class Ours(Learner):
-    """`tribayes.to_bayesian`, with the guards of the user's loop; fused draws on a GPU."""
+    """`tribayes.to_bayesian` and `tribayes.TrainingStep`, as README writes them."""
 
     def __init__(self, task: Task, device: torch.device, samples: int = 1) -> None:
-        self.samples = samples
         super().__init__(task, device)
+        self.elbo = tb.ELBO(tb.Categorical(), data_size=task.data_size, samples=samples)
+        self.called = self.as_called()
+        self._eager = tb.TrainingStep(self.called, self.elbo, self.optimizer, capture=False)
 
     def converted(self, network: nn.Module) -> nn.Module:
-        return tb.to_bayesian(network, sampler="fused" if self.device.type == "cuda" else "torch")
+        return tb.to_bayesian(network)
+
+    def as_called(self) -> nn.Module:
+        """The model as a user hands it over."""
+        return self.model
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         return sgd(tb.parameter_groups(self.model, lr=LEARNING_RATE))
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         with self.task.precision(self.device):
-            weights, divergence = self.model.sample_weights_and_kl()
-            draws = [weights, *(self.model.sample_weights() for _ in range(self.samples - 1))]
-            nll = [F.cross_entropy(self.outputs_under(draw, images), labels) for draw in draws]
-            return sum(nll) / self.samples + divergence / self.task.data_size
-
-    def outputs_under(self, draw: Mapping[str, Tensor], images: Tensor) -> Tensor:
-        return self.model.apply_weights(draw, images)
+            return self.elbo(self.called, images, labels).loss
 
     def step(self, images: Tensor, labels: Tensor) -> Tensor:
-        tb.stabilise_(self.model)
-        return super().step(images, labels)
+        with self.task.precision(self.device):
+            return self._eager(images, labels).loss
+
+    def recorded_step(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """The public step, which records itself on a GPU."""
+        step = tb.TrainingStep(self.called, self.elbo, self.optimizer)
+
+        def call(images: Tensor, labels: Tensor) -> Tensor:
+            with self.task.precision(self.device):
+                return step(images, labels).loss
+
+        call.is_recorded = lambda: step.captured  # type: ignore[attr-defined]
+        return call
 
     def random_weights(self) -> int:
         return sum(mean.numel() for _, mean in self.model.means())
@@ -122,14 +133,10 @@ class CompiledDeterministic(Deterministic):
 
 
 class CompiledOurs(Ours):
-    """Ours with the network by torch.compile; the draw is one operation already."""
+    """Ours by torch.compile."""
 
-    def __init__(self, task: Task, device: torch.device) -> None:
-        super().__init__(task, device)
-        self._network = torch.compile(self.model.apply_weights, dynamic=False)
-
-    def outputs_under(self, draw: Mapping[str, Tensor], images: Tensor) -> Tensor:
-        return self._network(draw, images)
+    def as_called(self) -> nn.Module:
+        return torch.compile(self.model, dynamic=False)
 
 
 OWN: dict[str, type[Learner]] = {DETERMINISTIC: Deterministic, OURS: Ours}

@@ -97,7 +97,7 @@ def measure(held: Subject, examples: int, samples: int, repeats: int) -> Result:
 
 
 def _by_moments(held: Subject, images: Tensor) -> tb.ClassPredictive:
-    return tb.predict(held.model, images, method="moments", keep_samples=False, progress=False)
+    return tb.predict(held.model, images, samples=tb.Moments(), keep_samples=False, progress=False)
 
 
 def _by_samples(held: Subject, images: Tensor, precision: torch.dtype | None = None) -> tb.ClassPredictive:

@@ -4,9 +4,9 @@
 
 Ways of ours: `tribayes.predict`, which also keeps every probability and brings it to the host; a loop of draws and
 passes; and stacks of draws through one pass by vmap. Predicting also comes compiled, as does the plain network, and on
-a GPU captured and in bfloat16; compiling itself is not in the time, and --quick leaves it out. Each pass sees a batch
-of images large enough to be more than its launches, so nothing else is captured. 200 draws are the default; on a CPU,
-where time goes with their number, 10.
+a GPU in bfloat16; a compiled network is then recorded by `predict` itself. Compiling is not in the time, and --quick
+leaves it out. Each pass sees a batch of images large enough to be more than its launches, so nothing else is recorded.
+200 draws are the default; on a CPU, where time goes with their number, 10.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DRAWS = {"cuda": 200, "cpu": 10}
 BATCH = {"cuda": 10_000, "cpu": 1_000}  # images a pass
 STACK = {"cuda": (8, 5_000), "cpu": (2, 500)}  # draws and images a stacked pass: what its hidden layers need memory for
 PREDICT, LOOP, STACKED = "ours, tribayes.predict", "ours, loop", "ours, stacked"
-COMPILED, HALF, CAPTURED = "compiled", "bfloat16", "captured"
+COMPILED, HALF = "compiled", "bfloat16"
 REDUCED = "keep_samples=False"  # means, entropies and intervals alone come to the host
 SECONDS = 20.0
 
@@ -90,8 +90,6 @@ def _ways(ours: Learner, images: Tensor, draws: int) -> dict[str, Callable[[], o
     _check_stack(model, images[:16])
     predict = _predict_of(images, draws)
     ways: dict[str, Callable[[], object]] = {PREDICT: partial(predict, model)}
-    if images.is_cuda:
-        ways[_words(CAPTURED)] = partial(predict, model, captured=True)
     ways[LOOP] = partial(_loop_of_ours, model, images, draws)
     ways[STACKED] = partial(_stacked, model, images, draws)
     return ways
@@ -104,12 +102,8 @@ def _compiled_ways(ours: Learner, images: Tensor, draws: int) -> dict[str, Calla
     predict = partial(_predict_of(images, draws), compiled)
     ways: dict[str, Callable[[], object]] = {_words(COMPILED): predict}
     if images.is_cuda:
-        half = partial(predict, captured=True, precision=torch.bfloat16)
-        ways |= {
-            _words(COMPILED, CAPTURED): partial(predict, captured=True),
-            _words(COMPILED, CAPTURED, HALF): half,
-            _words(COMPILED, CAPTURED, HALF, REDUCED): partial(half, keep_samples=False),
-        }
+        half = partial(predict, precision=torch.bfloat16)
+        ways |= {_words(COMPILED, HALF): half, _words(COMPILED, HALF, REDUCED): partial(half, keep_samples=False)}
     return ways
 
 

@@ -7,13 +7,16 @@ On a CPU it is timed by the clock. A turn repeats the work until it is long enou
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from time import perf_counter
+from typing import Any
 
 import torch
+
+from tribayes import _graphs
+from tribayes._graphs import RecordedCall, aside
 
 WARM_UP = 3  # runs before a capture or a timing: what is made once is made then
 FEWEST_ROUNDS = 5
@@ -59,40 +62,45 @@ class Absence:
 
 
 def candidate(
-    name: str, run: Callable[[], object], device: torch.device, eager: Mapping[str, str] | None = None
+    name: str,
+    run: Callable[..., object],
+    device: torch.device,
+    eager: Mapping[str, str] | None = None,
+    arguments: tuple[Any, ...] = (),
 ) -> Candidate:
-    """Warm up and, on a GPU, capture; `eager` has the reasons of those who are not to be captured."""
+    """Warm up and, on a GPU, record; `eager` has the reasons of those who are not to be recorded.
+
+    A recording copies its arguments in at every turn, as a training does with its batches.
+    """
     with aside(device):
         for _ in range(WARM_UP):
-            run()
+            run(*arguments)
     if device.type != "cuda":
-        return Candidate(name, run, "eager")
+        return Candidate(name, partial(run, *arguments), "eager")
     torch.cuda.synchronize()
     if eager and name in eager:
-        return Candidate(name, run, f"not capturable, eager: {eager[name]}")
-    return Candidate(name, _captured(name, run), "graph")
+        return Candidate(name, partial(run, *arguments), f"not capturable, eager: {eager[name]}")
+    try:
+        call = RecordedCall(run, arguments, device)
+    except _graphs.CaptureFailed as error:
+        raise CaptureFailed(name, str(error)) from error
+    call(*arguments)
+    torch.cuda.synchronize()
+    return Candidate(name, partial(call, *arguments), "graph")
 
 
-@contextmanager
-def aside(device: torch.device) -> Iterator[None]:
-    """On a GPU: on the stream that is captured later.
-
-    Autograd sums a parameter's slope on the stream where it was first asked for, as long as anything of that pass is
-    kept; a capture fails if that is torch's default stream.
-    """
+def self_recording(
+    name: str, run: Callable[..., object], device: torch.device, arguments: tuple[Any, ...]
+) -> Candidate:
+    """A step that records itself on a GPU: warmed up until it does."""
+    for _ in range(WARM_UP + 2):
+        run(*arguments)
     if device.type != "cuda":
-        yield
-        return
-    here, there = torch.cuda.current_stream(), _side_stream()
-    there.wait_stream(here)
-    with torch.cuda.stream(there):
-        yield
-    here.wait_stream(there)
-
-
-@cache
-def _side_stream() -> torch.cuda.Stream:
-    return torch.cuda.Stream()
+        return Candidate(name, partial(run, *arguments), "eager")
+    torch.cuda.synchronize()
+    if not run.is_recorded():  # type: ignore[attr-defined]
+        raise SystemExit(f"{name} did not record itself; nothing was timed")
+    return Candidate(name, partial(run, *arguments), "graph")
 
 
 def plain_candidate(name: str, run: Callable[[], object]) -> Candidate:
@@ -151,23 +159,3 @@ def _seconds_by_events(run: Callable[[], object], repeats: int) -> float:
     end.record()
     end.synchronize()
     return start.elapsed_time(end) / 1e3 / repeats
-
-
-def _captured(name: str, run: Callable[[], object]) -> Callable[[], object]:
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph, stream=_side_stream()):
-            run()
-    except RuntimeError as error:
-        raise CaptureFailed(name, _first_line(error)) from error
-    graph.replay()
-    torch.cuda.synchronize()
-    return graph.replay
-
-
-def _first_line(error: Exception) -> str:
-    """Of the error that came first: the one at the end of the capture only says that there was one."""
-    while isinstance(error.__context__, Exception):
-        error = error.__context__
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -3,7 +3,8 @@
     python -m benchmarks.step [--device cpu|cuda] [--network NAME ...] [--compiled] [--quick]
 
 A step is forward, loss with its divergence, backward and SGD with momentum (one fused update), on a batch that lies on
-the device; on a GPU a CUDA graph for everyone. Guards of ours are part of its step. A ResNet's step takes half a minute
+the device; on a GPU a CUDA graph for everyone, into which the batch is copied. Ours is `tribayes.TrainingStep` as a
+user calls it, guards included. A ResNet's step takes half a minute
 on a CPU of two cores, so there they are left out unless they are named. --compiled adds the plain network and ours by
 torch.compile, which takes its time before. Each network is kept as soon as it has run; those that are not run keep the
 row that the same machine left before.
@@ -24,9 +25,9 @@ from benchmarks import command
 from benchmarks.checks import check_draw
 from benchmarks.contenders import NAMES, contenders, impossible
 from benchmarks.isolation import isolated
-from benchmarks.learners import COMPILED, DETERMINISTIC, OURS, OWN, Learner
+from benchmarks.learners import COMPILED, DETERMINISTIC, OURS, OWN, Learner, Ours
 from benchmarks.networks import TASKS, Task
-from benchmarks.racing import Absence, Candidate, candidate, race
+from benchmarks.racing import Absence, Candidate, candidate, race, self_recording
 from tribayes._text import format_table
 
 ON_A_CPU = ("lenet-100", "cifar10-full")
@@ -40,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--compiled", action="store_true", help="also by torch.compile")
     arguments = command.parsed(parser, words)
     names = arguments.network or (ON_A_CPU if arguments.device.type == "cpu" else tuple(TASKS))
-    check_draw(arguments.device, "fused" if arguments.device.type == "cuda" else "torch")
+    check_draw(arguments.device)
     rows = {row["name"]: row for row in command.kept("step", arguments).get("networks", [])}
     for name in names:
         rows[name] = isolated(partial(_row, arguments, name), arguments.device)
@@ -94,12 +95,21 @@ def _prepared(
     field = []
     for name, learner in learners.items():
         try:
-            field.append(candidate(name, partial(learner.step, *batch), device, eager))
+            field.append(prepared(name, learner, batch, device, eager))
         except RuntimeError as error:  # not CaptureFailed, which is none
             if name in OWN | COMPILED:
                 raise
             absent.append(impossible(name, error))
     return field
+
+
+def prepared(
+    name: str, learner: Learner, batch: tuple[Tensor, Tensor], device: torch.device, eager: Mapping[str, str]
+) -> Candidate:
+    """A contender's step, ready to be timed: ours is `tribayes.TrainingStep`, which records itself."""
+    if isinstance(learner, Ours):
+        return self_recording(name, learner.recorded_step(), device, batch)
+    return candidate(name, learner.step, device, eager, batch)
 
 
 def _table(row: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ def draw_part(result: Stored) -> str:
     ours = by_name(largest["timings"])[draw.OURS_BOTH]["seconds"][1]
     left = ours - floors.draw_floor(largest["size"], figures, machine)
     return (
-        f'Microseconds, `sampler="{figures["sampler"]}"`; "both" and mean field are forward + backward.\n\n'
+        f'Microseconds, drawn by "{figures["sampler"]}"; "both" and mean field are forward + backward.\n\n'
         + table(header, rows)
         + f"\nLeft above the floor at K = {largest['size']:,}: {number(1e6 * left)} µs, "
         f"{number(100 * left / ours)} % of the time.\n"
@@ -70,7 +70,7 @@ def _network_steps(row: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
         f"**{row['title']}**, batch {row['batch']}, {precision}, {row['random_weights']:,} random weights of "
         f"{row['weights']:,}.\n\n"
         + table(["contender", "ms", "× deterministic (quartiles)", "how"], rows)
-        + f"\nFloor: {floors.step_bytes(row['half'])} bytes a random weight more than the plain step, "
+        + f"\nFloor: {floors.step_bytes(row['half'])} bytes per random weight more than the plain step, "
         f"{number(1e6 * (floor - plain))} µs at the speed of a copy: {floor / plain:.3f} × deterministic. "
         f"Left above it: {number(1e6 * (ours - floor))} µs, {(ours - floor) / plain:.3f} × deterministic.\n"
         + notes(row["notes"])
@@ -100,8 +100,8 @@ def prediction_part(result: Stored) -> str:
         f"{figures['network']}, {figures['draws']} draws × {figures['images']:,} images.\n\n"
         + table(["contender", "seconds", "× deterministic (quartiles)"], rows)
         + f"\nFloor: {number(bounds['operations'])} s by operations "
-        f"({number(figures['flops_per_image'] / 1e6)} million an image), {number(bounds['bytes'])} s by what the "
-        f"layers read and write ({number(figures['bytes_per_image'] / 1024)} KiB an image). Left above the larger: "
+        f"({number(figures['flops_per_image'] / 1e6)} million per image), {number(bounds['bytes'])} s by what the "
+        f"layers read and write ({number(figures['bytes_per_image'] / 1024)} KiB per image). Left above the larger: "
         f"{number(min(ways) - max(bounds.values()))} s.\n" + notes(figures["notes"])
     )
 
@@ -120,7 +120,7 @@ def growth_part(result: Stored) -> str:
     return (
         table(["weights", "deterministic, ms", "ours, ms", "ratio (quartiles)"], weights)
         + "\n"
-        + table(["draws a step, LeNet-100", "ours, ms", "× one draw (quartiles)"], samples)
+        + table(["draws per step, LeNet-100", "ours, ms", "× one draw (quartiles)"], samples)
         + "\n"
         + table(["time grows with", "exponent"], exponents)
         + "\nFloor: exponent 1 in both, where bytes and operations and not launches decide.\n"
@@ -147,15 +147,16 @@ def _network_memory(row: Mapping[str, Any]) -> str:
     header = ["contender", "kept, MiB", "× deterministic", "peak, MiB", "× deterministic", "kept with buffers, ×"]
     return (
         f"**{row['title']}**, batch {row['batch']}. A draw of ours is {mebibytes(found[OURS]['draw'])} MiB, and so are "
-        "its slopes in the backward pass.\n\n" + table(header, rows)
+        "its gradients in the backward pass.\n\n" + table(header, rows)
     )
 
 
 INTRODUCTIONS = {
     "draw": "One draw of K weights and its backward pass. The floor is two and a half copies of K numbers: forward the "
-    "means are read and the draw written; backward means and slopes are read and slopes written.",
-    "step": "Forward, loss with its divergence, backward and SGD with momentum in one fused update; ours with its "
-    "guards. Compiled (`--compiled`): by `torch.compile`, whose own time is not counted. The floor is the plain step "
+    "means are read and the draw written; backward means and gradients are read and gradients written.",
+    "step": "Forward, loss with its divergence, backward and SGD with momentum in one fused update. Ours is "
+    "`tribayes.TrainingStep` as a user calls it, guards included; on a GPU everyone's step is recorded, and its batch "
+    "copied in. Compiled (`--compiled`): by `torch.compile`, whose own time is not counted. The floor is the plain step "
     "and the bytes beyond it.",
     "training": "LeNet-100 by the trainer of `tribayes fit`, on made-up images of MNIST's size and number. Warm-up and "
     "capture are in the seconds; so is compiling (`--compiled`), with an empty cache.",
@@ -164,7 +165,7 @@ INTRODUCTIONS = {
     "The floor is the larger of two: operations at the speed of a matrix product (TF32 on a GPU), and bytes at the "
     "speed of a copy.",
     "growth": "The time of a training step: of four square linear layers, batch 64, with the number of weights, and of "
-    "LeNet-100 with the number of draws a step.",
+    "LeNet-100 with the number of draws per step.",
     "memory": "Kept: parameters and optimizer state. Peak: what torch's allocator had handed out at most in an eager "
     "step, which it tells for a GPU only; on a CPU a small batch makes the state.",
 }

@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -127,9 +129,9 @@ class TrainingStep:
     def _warm_up(self, batch: tuple[Any, Tensor], nu: float) -> ELBOTerms:
         """A step before the recording, which also looks whether the network can be recorded."""
         before = _python_state()
-        with aside(self.device), _Waits(self.device) as waits:
+        with aside(self.device), _noting_waits() as waits:
             terms = self.take(*batch, nu)
-        if waits.seen or before != _python_state() or getattr(self._stage, "keeps_state", False):
+        if waits or before != _python_state() or getattr(self._stage, "keeps_state", False):
             self._capture = False
         return terms
 
@@ -212,28 +214,23 @@ class _Rate:
         return {key: value for key, value in self._group.items() if key not in skipped}
 
 
-class _Waits:
-    """Notes whether anything within waits for the GPU, which no recording can hold."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device, self.seen = device, False
-        self._catcher = warnings.catch_warnings(record=True)
-
-    def __enter__(self) -> _Waits:
-        self._caught = self._catcher.__enter__()
+@contextmanager
+def _noting_waits() -> Iterator[list[str]]:
+    """Notes what within waits for the GPU, which no recording can hold."""
+    seen: list[str] = []
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        self._before = torch.cuda.get_sync_debug_mode()
         torch.cuda.set_sync_debug_mode("warn")
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        torch.cuda.set_sync_debug_mode(self._before)
-        self._catcher.__exit__(*error)
-        for warning in self._caught or ():
-            if "synchronizing CUDA operation" in str(warning.message):
-                self.seen = True
-            else:
-                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        try:
+            yield seen
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+    for warning in caught:
+        if "synchronizing CUDA operation" in str(warning.message):
+            seen.append(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def _reads_its_rate(optimizer: torch.optim.Optimizer) -> bool:

@@ -67,14 +67,18 @@ class Twin:
             known: nn.Module = self._known[id(module)]
             return known
         if is_compiled(module):  # code compiled for the network serves its twin, too
-            self._known[id(module)] = wrapped = module.dynamo_ctx(self._module(module._orig_mod))
+            wrapper: Any = module
+            wrapped: nn.Module = wrapper.dynamo_ctx(self._module(wrapper._orig_mod))
+            self._known[id(module)] = wrapped
             return wrapped
         copy: nn.Module = object.__new__(type(module))
         self._known[id(module)] = copy
         self._pairs.append((module, copy))
         own = module.__dict__.copy()
         own["_parameters"] = {name: self._known.get(id(value), value) for name, value in module._parameters.items()}
-        own["_modules"] = {name: child and self._module(child) for name, child in module._modules.items()}
+        own["_modules"] = {
+            name: None if child is None else self._module(child) for name, child in module._modules.items()
+        }
         own["_compiled_call_impl"] = None  # of `module.compile()`: it would call the network itself
         if self._own_buffers:
             own["_buffers"] = {name: self._buffer(value) for name, value in module._buffers.items()}
@@ -108,15 +112,16 @@ class Twin:
             owner = self._translated(value.__self__)
             return value if owner is value.__self__ else types.MethodType(value.__func__, owner)
         if kind is functools.partial:
-            arguments = [self._translated(item) for item in (value.func, *value.args)]
-            return functools.partial(*arguments, **{key: self._translated(v) for key, v in value.keywords.items()})
+            arguments = [self._translated(item) for item in value.args]
+            named = {key: self._translated(item) for key, item in value.keywords.items()}
+            return functools.partial(self._translated(value.func), *arguments, **named)
         if kind is types.FunctionType and value.__closure__:
             return self._closure(value)
         return value
 
     def _if_changed(self, value: Any, translated: Any) -> Any:
-        pairs = zip(value.values(), translated.values(), strict=True) if type(value) is dict else zip(value, translated)
-        if all(one is other for one, other in pairs):
+        items, others = (value.values(), translated.values()) if type(value) is dict else (value, translated)
+        if all(one is other for one, other in zip(items, others, strict=True)):
             return value
         return tuple(translated) if type(value) is tuple else translated
 

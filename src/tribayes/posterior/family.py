@@ -92,6 +92,7 @@ class Family(nn.Module, ABC):
         del means
         return drawing.PLAIN
 
+    @torch.no_grad()
     def describe(self, means: Sequence[Tensor]) -> list[tuple[float, float]]:
         """(τ, ρ) of each tensor; τ is the standard deviation relative to |m| (root mean square where it varies)."""
         rows = [plain.flat(mean) for mean in means]

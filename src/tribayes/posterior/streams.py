@@ -1,4 +1,4 @@
-"""Where randomness enters: torch's own generator, a given one, or a stream of one's own by its place in a tree of seeds.
+"""Where randomness enters: torch's own generator, a given one, or a stream by its place in a tree of seeds.
 
 A stream is named by whole numbers of any size, such as (seed, sample, module). Its name is hashed, and the whole state
 of a generator is filled from the hash: torch's `manual_seed` keeps 32 bits of a seed on a CPU, so that of a few

@@ -1,6 +1,6 @@
 """Mean and variance in place of numbers: what a network computes when it is given these (`samples=tb.Moments()`).
 
-A network runs once, on `MomentTensor`: for every unit an expectation and a variance over the posterior. What is assumed:
+A network runs once, on `MomentTensor`: for every unit an expectation and a variance over the posterior. Assumed is:
 
 - Linear layers and convolutions: exact, for the given law of the weights with its neighbour correlation
   (nn/preactivation.py) and for independent inputs with the given means and variances:

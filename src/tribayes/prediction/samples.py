@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import is_number, refusal, wrong_type
 from tribayes.prediction.quantiles import certain, check_level, quantiles, tails
 from tribayes.prediction.source import average
 
@@ -65,6 +65,8 @@ class AutoSamples:
 
     def __post_init__(self) -> None:
         check_level(self.level)
+        if not is_number(self.tolerance):
+            raise wrong_type("tolerance", self.tolerance, "be a number", "it is a share of examples")
         if not 0 < self.tolerance < 1:
             raise refusal("tolerance", self.tolerance, "lie strictly between 0 and 1", "it is a share of examples")
         for name in ("first", "cap"):

@@ -26,7 +26,7 @@ _TWO_PI = tl.constexpr(6.283185307179586)
 
 @triton.jit
 def philox(seed, counter):
-    """Two 32-bit integers per counter, by Philox2x32: the seed's lower half is the key, its upper half a counter too."""
+    """Two 32-bit integers per counter, by Philox2x32: a seed's lower half is the key, its upper half a counter too."""
     key = seed.to(tl.uint32)
     left, right = counter, (seed >> 32).to(tl.uint32)
     for _ in tl.static_range(ROUNDS):

@@ -21,6 +21,7 @@ from tribayes.nn.stage import Stage
 from tribayes.posterior.streams import Randomness
 
 KLWeight = float | Callable[[int], float]
+Parts = tuple[Tensor, Tensor, Tensor]  # NLL, divergence, outputs
 
 _SIZE_REMEDY = "pass the number of training examples, len(dataset)"
 
@@ -88,22 +89,20 @@ class ELBO(nn.Module):
         generator: Randomness = None,
     ) -> ELBOTerms:
         """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
-        return self.terms(self.stage(model), inputs, targets, self.nu(step), generator)
+        nll, divergence, outputs = self.parts(self.stage(model), inputs, targets, generator)
+        return ELBOTerms(nll + self.nu(step) * divergence.to(nll.device), nll, divergence, outputs)
 
     def stage(self, model: nn.Module) -> Any:
-        """Where `terms` runs the model; one stage serves many steps."""
+        """Where `parts` runs the model; one stage serves many steps."""
         return Stage(model)
 
-    def terms(
-        self, stage: Any, inputs: Any, targets: Tensor, nu: float | Tensor, generator: Randomness = None
-    ) -> ELBOTerms:
-        """As `forward`, on a stage and with ν given."""
+    def parts(self, stage: Any, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
+        """The two terms apart, on a stage: NLL, KL(q ‖ p) and the network's outputs."""
         arguments = inputs if isinstance(inputs, tuple) else (inputs,)
         outputs, divergence = sampled_outputs(stage, arguments, self.estimator, self.samples, generator)
         each = [self.likelihood.mean_nll(output, targets) for output in outputs]
         nll = each[0] if len(each) == 1 else torch.stack(each).mean()
-        loss = nll + nu * divergence.to(nll.device)
-        return ELBOTerms(loss, nll, divergence, outputs[0] if self.samples == 1 else torch.stack(outputs))
+        return nll, divergence, outputs[0] if self.samples == 1 else torch.stack(outputs)
 
     def nu(self, step: int | None = None) -> float:
         """ν = kl_weight / data_size, at a step where the weight is a schedule."""
@@ -146,21 +145,20 @@ class MaximumLikelihood(nn.Module):
         generator: Randomness = None,
     ) -> ELBOTerms:
         """The terms for one batch."""
-        del generator
-        return self.terms(model, inputs, targets, self.nu(step))
+        del step
+        nll, divergence, outputs = self.parts(model, inputs, targets, generator)
+        return ELBOTerms(nll, nll, divergence, outputs)
 
     def stage(self, model: nn.Module) -> Any:
         """The model itself."""
         return model
 
-    def terms(
-        self, stage: Any, inputs: Any, targets: Tensor, nu: float | Tensor = 0.0, generator: Randomness = None
-    ) -> ELBOTerms:
-        """As `forward`."""
-        del nu, generator
+    def parts(self, stage: Any, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
+        """NLL, a divergence of zero, and the network's outputs."""
+        del generator
         outputs = stage(*inputs) if isinstance(inputs, tuple) else stage(inputs)
         nll = self.likelihood.mean_nll(outputs, targets)
-        return ELBOTerms(nll, nll, torch.zeros((), device=nll.device), outputs)
+        return nll, torch.zeros((), device=nll.device), outputs
 
     def nu(self, step: int | None = None) -> float:
         """0: nothing is added."""

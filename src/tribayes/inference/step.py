@@ -81,6 +81,9 @@ class TrainingStep:
         self.generator = generator_of(generator, self.device)
         self.count = 0  # steps taken: what a schedule of kl_weight is asked for
         self._stage = elbo.stage(model)
+        kind = torch.promote_types(next(model.parameters()).dtype, torch.float32)
+        self._one = torch.ones((), dtype=kind, device=self.device)
+        self._nu, self._nu_now = torch.zeros_like(self._one), 0.0  # ν on the device, where a recording reads it
         self._capture = bool(capture) and self.device.type == "cuda"
         self._left = _WARM_UP
         self._recorded: _RecordedStep | None = None
@@ -92,45 +95,56 @@ class TrainingStep:
 
     def __call__(self, inputs: Any, targets: Tensor) -> ELBOTerms:
         batch = _moved((inputs, targets), self.device)
-        nu = self.elbo.nu(self.count)
+        self._set_nu(self.elbo.nu(self.count))
         self.count += 1
         if not self._capture:
-            return self.take(*batch, nu)
+            return self.take(*batch)
         if self._left:
             self._left -= 1
-            return self._warm_up(batch, nu)
+            with aside(self.device):
+                return self.take(*batch) if self._left else self._rehearse(batch)
         if self._recorded is None:
             self._recorded = _RecordedStep(self, batch, whole=_reads_its_rate(self.optimizer))
         elif self._recorded.outdated:  # a schedule of more than the rate: the update is no longer recorded
             self._recorded = _RecordedStep(self, batch, whole=False)
         if not self._recorded.fits(batch):
             with aside(self.device):
-                return self.take(*batch, nu)
-        return self._recorded.replay(batch, nu)
+                return self.take(*batch)
+        return self._recorded.replay(batch)
 
-    def take(self, inputs: Any, targets: Tensor, nu: float | Tensor) -> ELBOTerms:
-        """The step itself, with ν given: everything on the device, so that it can be recorded."""
+    def take(self, inputs: Any, targets: Tensor, nu: Tensor | None = None) -> ELBOTerms:
+        """The step itself, everything on the device, so that it can be recorded; ν may be given in a tensor."""
         terms = self.descend(inputs, targets, nu)
         self.optimizer.step()
         return terms
 
-    def descend(self, inputs: Any, targets: Tensor, nu: float | Tensor) -> ELBOTerms:
+    def descend(self, inputs: Any, targets: Tensor, nu: Tensor | None = None) -> ELBOTerms:
         """The step without its update: guards, draw, terms and gradients."""
         if isinstance(self.elbo, ELBO):
             stabilise_(self.model, self.rule, self.generator)
-        terms = self.elbo.terms(self._stage, inputs, targets, nu, self.generator)
+        nll, divergence, outputs = self.elbo.parts(self._stage, inputs, targets, self.generator)
         self.optimizer.zero_grad(set_to_none=True)
+        weight = (self._nu if nu is None else nu).to(divergence)
         with torch.autocast(self.device.type, enabled=False):
-            terms.loss.backward()
+            # the gradient of nll + ν kl, without a pass through that sum
+            roots, weights = [nll, divergence], [self._one.to(nll), weight]
+            torch.autograd.backward(roots[: 1 + divergence.requires_grad], weights[: 1 + divergence.requires_grad])
         if self.clip is not None:
             nn.utils.clip_grad_value_([p for group in self.optimizer.param_groups for p in group["params"]], self.clip)
-        return ELBOTerms(*(term.detach() for term in terms))
+        with torch.no_grad():
+            loss = torch.addcmul(nll, weight.to(nll), divergence.to(nll))
+        return ELBOTerms(loss, nll.detach(), divergence.detach(), outputs.detach())
 
-    def _warm_up(self, batch: tuple[Any, Tensor], nu: float) -> ELBOTerms:
-        """A step before the recording, which also looks whether the network can be recorded."""
+    def _set_nu(self, nu: float) -> None:
+        if nu != self._nu_now:
+            self._nu.fill_(nu)
+            self._nu_now = nu
+
+    def _rehearse(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
+        """The last step before the recording, which also looks whether the network can be recorded."""
         before = _python_state()
-        with aside(self.device), _noting_waits() as waits:
-            terms = self.take(*batch, nu)
+        with _noting_waits() as waits:
+            terms = self.take(*batch)
         if waits or before != _python_state() or getattr(self._stage, "keeps_state", False):
             self._capture = False
         return terms
@@ -141,14 +155,13 @@ class _RecordedStep:
 
     def __init__(self, step: TrainingStep, batch: tuple[Any, Tensor], whole: bool) -> None:
         self._optimizer, self._whole = step.optimizer, whole
-        self._nu, self._nu_now = torch.zeros((), device=step.device), 0.0
         self._groups = [_Rate(group, step.device) for group in step.optimizer.param_groups] if whole else []
         run = step.take if whole else step.descend
         for group in self._groups:
             group.enter()
         try:
             generators = [] if step.generator is None else [step.generator]
-            self._call = RecordedCall(lambda x, y: run(x, y, self._nu), batch, step.device, generators)
+            self._call = RecordedCall(run, batch, step.device, generators)
         finally:
             for group in self._groups:
                 group.leave()
@@ -164,10 +177,7 @@ class _RecordedStep:
     def fits(self, batch: tuple[Any, Tensor]) -> bool:
         return self._call.fits(batch)
 
-    def replay(self, batch: tuple[Any, Tensor], nu: float) -> ELBOTerms:
-        if nu != self._nu_now:
-            self._nu.fill_(nu)
-            self._nu_now = nu
+    def replay(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         for group in self._groups:
             group.refresh()
         terms: ELBOTerms = self._call(*batch)
@@ -229,7 +239,7 @@ def _noting_waits() -> Iterator[list[str]]:
     for warning in caught:
         if "synchronizing CUDA operation" in str(warning.message):
             seen.append(str(warning.message))
-        else:
+        elif "Synchronization debug mode" not in str(warning.message):  # torch's word on the mode itself
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tribayes._errors import refusal
+from tribayes._errors import refusal, wrong_type
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.module import BayesianModule, Draw
 from tribayes.nn.twin import Twin
@@ -81,7 +81,9 @@ def chosen_names(model: nn.Module, where: str | Sequence[str] | None) -> list[se
     """For each Bayesian module, its own names of the tensors whose full name matches a pattern; None for all."""
     if where is None:
         return None
-    patterns = [where] if isinstance(where, str) else list(where)
+    patterns = [where] if isinstance(where, str) else where
+    if not isinstance(patterns, Sequence) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise wrong_type("where", where, "be a name pattern or several", 'pass e.g. where="*.weight"')
     if not patterns:
         raise refusal("where", where, "name at least one pattern", "leave it out to draw every random tensor")
     names = random_names(model)

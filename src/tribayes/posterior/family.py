@@ -73,11 +73,14 @@ class Family(nn.Module, ABC):
         assert not isinstance(randomness, Tensor)  # seeds are those of the kernels
         sources = plain.sources_of(means, randomness)
         laws = self.laws([plain.flat(mean) for mean in means])
-        shape = torch.Size() if count is None else torch.Size([count])
-        weights = [
-            law.rsample(shape, sources[mean.device]).reshape(shape + mean.shape).to(mean.dtype)
-            for law, mean in zip(laws, means, strict=True)
+        rounds = [
+            [
+                law.rsample(generator=sources[mean.device]).reshape(mean.shape).to(mean.dtype)
+                for law, mean in zip(laws, means, strict=True)
+            ]
+            for _ in range(count or 1)  # so that the first of many is the draw alone
         ]
+        weights = rounds[0] if count is None else [torch.stack(column) for column in zip(*rounds, strict=True)]
         return weights, None if priors is None else self.divergence(means, priors)
 
     def divergence(self, means: Sequence[Tensor], priors: Sequence[TensorPrior]) -> Tensor:

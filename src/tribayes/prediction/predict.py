@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from typing import Any, TypedDict, Unpack, overload
 
@@ -119,7 +119,7 @@ def predict(
     device = next(model.parameters()).device
     parts: list[Kept | Reduced] = []
     bar = progress_bar("predicting", total and total * len(indices), progress)
-    with torch.no_grad(), _computing_in(precision, device), bar as advance:
+    with _modes_put_back(device.type), torch.no_grad(), _computing_in(precision, device), bar as advance:
         batches = batches_of(inputs, batch_size or usual_batch_size(inputs, device), device)
         for chunk in _chunks(asked, batches, auto.cap if auto else len(indices)):
             answers = collect(asked.rows(chunk, indices, advance), len(indices), keep_samples)
@@ -185,6 +185,19 @@ def _check_outputs(sampled: Tensor, indices: range, seen: int) -> None:
 
 def _computing_in(precision: torch.dtype | None, device: torch.device) -> AbstractContextManager[None]:
     return nullcontext() if precision is None else torch.autocast(device.type, precision)
+
+
+@contextmanager
+def _modes_put_back(device: str) -> Iterator[None]:
+    """The caller's gradient and autocast modes, also where an interrupt meets torch while it puts them back itself."""
+    gradients = torch.is_grad_enabled()
+    cast, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(gradients)
+        torch.set_autocast_enabled(device, cast)
+        torch.set_autocast_dtype(device, dtype)
 
 
 def _check_precision(precision: torch.dtype | None, samples: Samples) -> None:

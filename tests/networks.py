@@ -1,12 +1,13 @@
 """Example networks, one for every kind of layer and every way of owning parameters that a conversion meets.
 
 Tests that should hold for any module run over `NETWORKS`; a kind that is added here is tested everywhere.
-Outputs are single tensors with one row an example, networks are in evaluation mode and without dropout.
+Outputs are single tensors with one row per example, networks are in evaluation mode and without dropout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -183,6 +184,19 @@ def bayesian(name: str, **options: object) -> tb.BayesianModule:
 def inputs_of(name: str) -> Tensor:
     """What that network takes."""
     return NETWORKS[name].inputs(torch.float64)
+
+
+@contextmanager
+def left_as_it_was(model: nn.Module) -> Iterator[None]:
+    """Checks that what is done within leaves every parameter the object it was, and every number of the model."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    values = {name: value.clone() for name, value in model.state_dict().items()}
+    yield
+    after = dict(model.named_parameters(remove_duplicate=False))
+    assert after.keys() == parameters.keys()
+    assert all(after[name] is parameter for name, parameter in parameters.items())
+    assert all(isinstance(parameter, nn.Parameter) for parameter in after.values())
+    assert same_tensors(model.state_dict(), values)
 
 
 def same_tensors(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:

@@ -11,7 +11,7 @@ import pytest
 PAGES = 4096  # of 4 KiB in each of three blocks
 FAULTS = f"""
 import ctypes, resource, sys
-from tribayes.inference.allocator import keep_freed_memory, set_thresholds
+from tribayes._allocator import keep_freed_memory, set_thresholds
 
 library, size = ctypes.CDLL(None), {PAGES} * 4096
 library.malloc.restype = ctypes.c_void_p

@@ -57,12 +57,22 @@ def test_every_likelihood_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(("name", "index"), CASES)
-def test_one_value_an_example_is_minus_the_log_density(name: str, index: int) -> None:
+def test_one_value_per_example_is_minus_the_log_density(name: str, index: int) -> None:
     likelihood, outputs, targets, law = EXAMPLES[name][index]
     expected = -law(outputs).log_prob(targets.double())
     nll = likelihood.nll(outputs, targets)
     assert nll.shape == (5,)
     torch.testing.assert_close(nll, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(("name", "index"), CASES)
+def test_what_a_step_descends_is_their_mean(name: str, index: int) -> None:
+    likelihood, outputs, targets, _ = EXAMPLES[name][index]
+    leaves = [outputs.clone().requires_grad_() for _ in range(2)]
+    ours, theirs = likelihood.mean_nll(leaves[0], targets), likelihood.nll(leaves[1], targets).mean()
+    torch.testing.assert_close(ours, theirs, rtol=1e-14, atol=0)
+    gradients = [torch.autograd.grad(value, leaf)[0] for value, leaf in zip((ours, theirs), leaves, strict=True)]
+    torch.testing.assert_close(*gradients, rtol=1e-13, atol=1e-16)
 
 
 def test_the_euclidean_loss_is_the_gaussian_with_unit_noise() -> None:
@@ -133,14 +143,14 @@ REFUSED = {
         normals(5, 3),
         torch.eye(3, dtype=torch.int64)[LABELS],
         "`targets` (=tensor of shape (5, 3), torch.int64) must have the shape (5,) for logits (5, 3); "
-        "give one class index an example.",
+        "give one class index per example.",
         ValueError,
     ),
     "no axis of classes": (
         tb.Categorical(),
         normals(5),
         LABELS,
-        "`outputs` (=tensor of shape (5,), torch.float64) must have the shape (N, C, …); give one logit a class.",
+        "`outputs` (=tensor of shape (5,), torch.float64) must have the shape (N, C, …); give one logit per class.",
         ValueError,
     ),
     "classes as floats": (
@@ -148,7 +158,7 @@ REFUSED = {
         normals(5, 3),
         LABELS.float(),
         "`targets` (=tensor of shape (5,), torch.float32) must have the outputs' shape (5, 3); "
-        "pass class indices as integers, or one probability a class.",
+        "pass class indices as integers, or one probability per class.",
         ValueError,
     ),
     "classes as booleans": (
@@ -171,7 +181,7 @@ REFUSED = {
         normals(5, 2),
         YES[:, 0],
         "`targets` (=tensor of shape (5,), torch.float32) must have the outputs' shape (5, 2); "
-        "give one target a logit.",
+        "give one target per logit.",
         ValueError,
     ),
     "outputs that are no tensor": (

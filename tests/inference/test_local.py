@@ -8,19 +8,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tribayes as tb
-from tests.networks import NETWORKS, any_family, bayesian, inputs_of
+from tests.networks import NETWORKS, any_family, bayesian, inputs_of, left_as_it_was
 from tribayes.inference.local import local_weights, normals_for, outputs_from
-from tribayes.nn.holding import holding
 from tribayes.nn.preactivation import WeightNoise, preactivation
+from tribayes.nn.stage import Stage
 from tribayes.nn.window import Window
-from tribayes.posterior import TridiagonalNormal
+from tribayes.posterior import Stream, TridiagonalNormal
 
 RATE = 1e-6  # of each statistical test: the probability that a correct library fails for a fresh seed
 
 
 def local(model: nn.Module, inputs: Tensor, generator: int | torch.Generator | None = None) -> Tensor:
-    with holding(model, local_weights(model, generator)):
-        return model(inputs)
+    return Stage(model).run(local_weights(model, generator), inputs)
 
 
 def dense_covariance(model: tb.BayesianModule, example: Tensor) -> Tensor:
@@ -103,7 +102,7 @@ def test_a_network_is_its_layers_one_after_the_other(family: str) -> None:
     model = tb.to_bayesian(Everything().double(), family=family, generator=0)
     images = torch.randn(3, 2, 6, 6, dtype=torch.float64)
     ours = local(model, images, generator=4)
-    assert torch.equal(ours, spelled_out(model, images, torch.Generator().manual_seed(4)))
+    assert torch.equal(ours, spelled_out(model, images, Stream((4,)).generator(torch.device("cpu"))))
     assert torch.equal(ours, local(model, images, generator=4))
     assert not torch.equal(ours, local(model, images, generator=5))
 
@@ -112,14 +111,14 @@ def test_the_objective_uses_it() -> None:
     model, inputs = bayesian("MLP"), inputs_of("MLP")
     labels = torch.tensor([0, 1, 1])
     torch.manual_seed(2)
-    terms = tb.ELBO(tb.Categorical(), data_size=10, samples=2, estimator="local")(model, inputs, labels)
+    with left_as_it_was(model):
+        terms = tb.ELBO(tb.Categorical(), data_size=10, samples=2, estimator="local")(model, inputs, labels)
     torch.manual_seed(2)
     outputs = torch.stack([local(model, inputs), local(model, inputs)])
     assert torch.equal(terms.outputs, outputs)
     expected = torch.stack([F.cross_entropy(output, labels) for output in outputs]).mean()
     torch.testing.assert_close(terms.nll, expected, rtol=1e-14, atol=0)
     assert torch.equal(terms.loss, terms.nll + terms.kl / 10)
-    assert model.held is None
 
 
 REPLICATES, DRAWS = 30, 2000
@@ -221,13 +220,13 @@ REFUSED = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_kind_of_network_is_drawn_or_refused_in_words(name: str) -> None:
     model, inputs = bayesian(name), inputs_of(name)
-    if name in REFUSED:
-        with pytest.raises(ValueError, match="^" + re.escape(REFUSED[name]) + "$"):
-            local(model, inputs)
-    else:
-        torch.manual_seed(0)
-        assert torch.isfinite(local(model, inputs)).all()
-    assert model.held is None
+    with left_as_it_was(model):
+        if name in REFUSED:
+            with pytest.raises(ValueError, match="^" + re.escape(REFUSED[name]) + "$"):
+                local(model, inputs)
+        else:
+            torch.manual_seed(0)
+            assert torch.isfinite(local(model, inputs)).all()
 
 
 class Queries(nn.Module):

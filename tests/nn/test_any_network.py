@@ -8,6 +8,7 @@ from torch.distributions import Normal, kl_divergence
 import tribayes as tb
 from tests.networks import any_family, any_network, bayesian, inputs_of, same_tensors
 from tests.oracle import paper
+from tribayes.posterior import Stream
 
 
 @any_network
@@ -71,7 +72,10 @@ def test_a_seed_decides_the_draw(name: str, family: str) -> None:
     weights = model.sample_weights(generator=1)
     other = model.sample_weights(generator=2)
     assert same_tensors(weights, model.sample_weights(generator=1))
-    assert same_tensors(weights, model.sample_weights(generator=torch.Generator().manual_seed(1)))
+    source = Stream((1,)).generator(torch.device("cpu"))
+    assert same_tensors(weights, model.sample_weights(generator=source))
+    following = model.sample_weights(generator=source)  # a generator goes on
+    assert all((following[key] != value).all() for key, value in weights.items())
     assert all((other[key] != value).all() for key, value in weights.items())
 
 
@@ -93,7 +97,7 @@ def test_gradients_reach_everything_learned(name: str, family: str) -> None:
     learned = {key: p for key, p in model.named_parameters() if p.requires_grad}
     assert all(p.grad is not None and p.grad.isfinite().all() for p in learned.values())
     assert [key for key, p in learned.items() if not p.grad.any()] == []
-    if family != "mean_field":  # one entry a tensor: each must be reached
+    if family != "mean_field":  # one entry per tensor: each must be reached
         assert model.family.delta.grad.all()
     if family == "tridiagonal":
         assert model.family.gamma.grad.all()

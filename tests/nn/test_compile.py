@@ -13,8 +13,7 @@ from torch import Tensor
 import tribayes as tb
 from tests.compiling import draws_are_compiled
 from tests.networks import NETWORKS, any_family, any_network, bayesian, inputs_of
-from tribayes.nn import joint
-from tribayes.posterior import tridiagonal
+from tribayes.posterior.draw import plain
 
 # torch's compiler uses what torch has deprecated
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), draws_are_compiled]
@@ -60,16 +59,15 @@ def loss_and_gradients(elbo: Callable[..., tb.ELBOTerms], model: tb.BayesianModu
     return [loss, *torch.autograd.grad(loss, list(model.parameters()))]
 
 
-def waves(shape: torch.Size, like: Tensor, generator: torch.Generator | None) -> Tensor:
+def waves(size: int, like: Tensor, generator: torch.Generator | None) -> Tensor:
     """Numbers that look like noise and need no random state: a compiler may reorder or replace random numbers."""
     del generator
-    return torch.arange(shape.numel(), dtype=like.dtype).mul(2.7).sin().reshape(shape)
+    return torch.arange(size, dtype=like.dtype).mul(2.7).sin()
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_the_objective_and_its_gradients_compile_to_one_graph(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tridiagonal, "standard_normals", waves)
-    monkeypatch.setattr(joint, "standard_normals", waves)  # what draws uncompiled
+    monkeypatch.setattr(plain, "standard_normals", waves)  # compiled or not
     model = bayesian("Conv2d").float()
     elbo = tb.ELBO(tb.Categorical(), data_size=10, samples=2)
     compiled = loss_and_gradients(torch.compile(elbo, fullgraph=True, backend=backend), model)

@@ -1,29 +1,29 @@
-"""One forward pass, one draw a tensor, however often and under however many names a layer reads it."""
+"""One forward pass, one draw per tensor, however often and under however many names a layer reads it."""
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from tests.networks import any_network, bayesian, inputs_of
-from tribayes.posterior import TridiagonalNormal
+from tribayes.posterior.draw import plain
 
 
 @any_network
 def test_a_forward_draws_each_tensor_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, drawn = bayesian(name), []
-    original = TridiagonalNormal.rsample
+    original = plain.standard_normals
 
-    def counted(law: TridiagonalNormal, *arguments: object) -> Tensor:
-        drawn.append(law.size)
-        return original(law, *arguments)
+    def counted(size: int, *arguments: object) -> Tensor:
+        drawn.append(size)
+        return original(size, *arguments)
 
-    monkeypatch.setattr(TridiagonalNormal, "rsample", counted)
+    monkeypatch.setattr(plain, "standard_normals", counted)
     model(inputs_of(name))
-    assert drawn == [mean.numel() for _, mean in model.means()]
+    assert drawn == [mean.numel() + 1 for _, mean in model.means()]
 
 
 def weights_seen(layer: nn.Module) -> list[Tensor]:
-    """A list that fills with the layer's weight, one entry a call of the layer."""
+    """A list that fills with the layer's weight, one entry per call of the layer."""
     seen: list[Tensor] = []
     layer.register_forward_pre_hook(lambda module, _: seen.append(module.weight))
     return seen

@@ -161,7 +161,7 @@ def test_a_law_of_another_kind_is_refused() -> None:
     law = torch.distributions.MultivariateNormal(torch.zeros(4), torch.eye(4))
     text = (
         "`family` (='MultivariateNormal') must give laws whose neighbour correlation is known, TridiagonalNormal or "
-        'FactorisedNormal; use estimator="plain" or method="samples", which need only draws.'
+        'FactorisedNormal; use estimator="plain" and sampled networks, which need only draws.'
     )
     with pytest.raises(ValueError, match=re.escape(text)):
         WeightNoise.of(law, torch.Size([2, 2]))

@@ -7,6 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tribayes.posterior import TridiagonalNormal, parametrisation
+
 SIZES = (1, 2, 3, 7, 64, 300)
 GAMMAS = (-10.0, -3.0, -0.04000533, 0.04000533, 0.7, 10.0)  # ρ of both signs, near 0 and near its ends
 DELTAS = (-4.600166, 0.3)
@@ -26,6 +28,17 @@ def normals(size: int, seed: int = 1) -> npt.NDArray[np.float64]:
 def leaf(value: npt.ArrayLike) -> Tensor:
     """A float64 tensor that collects a gradient."""
     return torch.tensor(value, dtype=torch.float64, requires_grad=True)
+
+
+def law_of(loc: Tensor, delta: Tensor, gamma: Tensor) -> TridiagonalNormal:
+    """The law of raw parameters, differentiable in them."""
+    return TridiagonalNormal(
+        loc,
+        parametrisation.tau_of(delta),
+        parametrisation.rho_of(gamma),
+        validate_args=False,
+        coefficient=parametrisation.coefficient_of(gamma),
+    )
 
 
 def assert_agree(ours: Tensor | npt.ArrayLike, theirs: npt.ArrayLike, relative: float = 1e-9) -> None:

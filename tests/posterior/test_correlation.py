@@ -75,7 +75,7 @@ def test_filter_solves_its_recurrence(size, k):
     torch.testing.assert_close(outputs - k * before, inputs, rtol=0, atol=1e-12)
 
 
-def test_filter_takes_a_coefficient_a_row_and_differentiates():
+def test_filter_takes_a_coefficient_per_row_and_differentiates():
     inputs = torch.randn(3, 70, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     k = torch.tensor([-0.9, 0.0, 0.6], dtype=torch.float64)
     rows = torch.stack([first_order_filter(row, value) for row, value in zip(inputs, k, strict=True)])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.distributions import Independent, MultivariateNormal, Normal, kl_divergence
 
-from tests.posterior.cases import means, normals
+from tests.posterior.cases import law_of, means, normals
 from tribayes.posterior import FactorisedNormal, TridiagonalNormal
 
 RAW = [(-3.0, -10.0), (0.5, -0.9), (0.5, 0.0), (-1.0, 2.0), (0.0, 10.0)]
@@ -15,7 +15,7 @@ SIZES = (1, 2, 3, 40, 150)
 
 def _tridiagonal(size, delta, gamma, dtype=torch.float64):
     raw = [torch.tensor(v, dtype=dtype, requires_grad=True) for v in (means(size), delta, gamma)]
-    return TridiagonalNormal.from_raw(*raw), raw
+    return law_of(*raw), raw
 
 
 def _factorised(size, delta, gamma):
@@ -56,7 +56,7 @@ class TestDenseTwin:
     def test_divergence_from_a_scalar_prior(self, make, size, delta, gamma):
         self._check(make, size, delta, gamma, lambda law: self._kl(law, torch.tensor(0.3), torch.tensor(1.7)))
 
-    def test_divergence_from_a_prior_with_an_entry_a_weight(self, make, size, delta, gamma):
+    def test_divergence_from_a_prior_with_an_entry_per_weight(self, make, size, delta, gamma):
         loc, scale = torch.tensor(normals(size)), torch.tensor(normals(size, seed=4)).exp()
         self._check(make, size, delta, gamma, lambda law: self._kl(law, loc, scale))
 
@@ -126,7 +126,7 @@ def test_float32_is_finite_and_close_to_float64_everywhere(size, delta, gamma):
         law, raw = _tridiagonal(size, delta, gamma, dtype)
         with torch.no_grad():
             raw[0][0] = 1e-6
-        law = TridiagonalNormal.from_raw(*raw)
+        law = law_of(*raw)
         value = (law.loc * (1 + law.tau)).detach()
         terms = torch.stack(
             [
@@ -153,7 +153,7 @@ def test_ten_million_weights():
     """K = 10⁷ in O(K): a dense anything would need 10¹⁴ entries."""
     loc = torch.full((10_000_000,), 0.5).requires_grad_()
     raw = torch.tensor([-2.0, -1.5], requires_grad=True)
-    law = TridiagonalNormal.from_raw(loc, raw[0], raw[1])
+    law = law_of(loc, raw[0], raw[1])
     value = law.rsample(generator=0)
     (value.square().mean() + kl_divergence(law, Normal(0.0, 1.0)) / 1e7).backward()
     assert torch.isfinite(loc.grad).all()

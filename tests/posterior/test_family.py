@@ -9,6 +9,7 @@ from torch.distributions import Normal, kl_divergence
 from tests.posterior.cases import means
 from tribayes.posterior import FAMILIES, FactorisedNormal, Family, TridiagonalNormal
 from tribayes.posterior.family import family_of
+from tribayes.posterior.prior import TensorPrior
 
 SIZES = (1, 2, 30, 400)
 TAU = (0.05, 0.3, 1.2, 0.7)
@@ -24,13 +25,14 @@ def _family(name):
 
 @every_family
 def test_divergence_of_all_tensors_is_the_sum_of_each(name):
-    """Values and gradients, for scalar priors and priors with an entry a weight."""
+    """Values and gradients, for scalar priors and priors with an entry per weight."""
     family, tensors = _family(name)
-    per_weight = Normal(torch.randn(30).double(), torch.rand(30).double() + 0.5)
-    priors = [Normal(torch.tensor(0.2).double(), torch.tensor(s).double()) for s in (1.0, 0.5, 2.0)]
+    per_weight = TensorPrior(torch.randn(30).double(), torch.rand(30).double() + 0.5)
+    priors = [TensorPrior(torch.tensor(0.2).double(), torch.tensor(s).double()) for s in (1.0, 0.5, 2.0)]
     priors.insert(2, per_weight)
     at_once = family.divergence(tensors, priors)
-    one_by_one = sum(kl_divergence(law, prior) for law, prior in zip(family.laws(tensors), priors, strict=True))
+    normals = [Normal(prior.loc, prior.scale) for prior in priors]
+    one_by_one = sum(kl_divergence(law, prior) for law, prior in zip(family.laws(tensors), normals, strict=True))
     torch.testing.assert_close(at_once, one_by_one, rtol=1e-12, atol=0)
     leaves = [*family.parameters(), *tensors]
     for ours, theirs in zip(torch.autograd.grad(at_once, leaves), torch.autograd.grad(one_by_one, leaves), strict=True):
@@ -55,12 +57,13 @@ def test_diagonal_is_tridiagonal_without_correlation():
 
 
 @every_family
-def test_relative_scale_and_correlation_report_the_start(name):
+def test_the_description_reports_the_start(name):
     family, tensors = _family(name)
-    for index, mean in enumerate(tensors):
-        assert family.relative_scale(index, mean).item() == pytest.approx(TAU[index], rel=1e-6)
-        expected = RHO[index] if name == "tridiagonal" else 0.0
-        assert family.correlation_of(index).item() == pytest.approx(expected, abs=1e-12)
+    rows = family.describe(tensors)
+    assert len(rows) == len(tensors)
+    for (tau, rho), expected_tau, expected_rho in zip(rows, TAU, RHO, strict=True):
+        assert tau == pytest.approx(expected_tau, rel=1e-6)
+        assert rho == pytest.approx(expected_rho if name == "tridiagonal" else 0.0, abs=1e-12)
 
 
 def test_families_by_name_or_class():

@@ -8,8 +8,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from tests.oracle import paper
-from tests.posterior.cases import CASES, assert_agree, leaf, means, normals
-from tribayes.posterior import TridiagonalNormal
+from tests.posterior.cases import CASES, assert_agree, law_of, leaf, means, normals
 from tribayes.posterior.parametrisation import rho_of, tau_of
 
 every_case = pytest.mark.parametrize(("size", "delta", "gamma"), CASES)
@@ -19,7 +18,7 @@ PRIOR_SCALE = 0.7
 
 def _law(size, delta, gamma):
     raw = leaf(means(size)), leaf(delta), leaf(gamma)
-    return TridiagonalNormal.from_raw(*raw), raw
+    return law_of(*raw), raw
 
 
 @every_case
@@ -79,7 +78,7 @@ def test_the_double_loop_sums_zeros(size, delta, gamma):
     tau, rho = paper.tau_of(delta), paper.rho_of(gamma)
     by_c, by_a = paper.c_derivative_m(means(size), tau, rho), paper.a_derivative_m(means(size), tau, rho)
     kept_c, kept_a = np.eye(size - 1, size, k=1, dtype=bool), np.eye(size, dtype=bool)
-    # a relative bound an entry: a term is zero if it is rounding error of what it was computed from
+    # a relative bound per entry: a term is zero if it is rounding error of what it was computed from
     m = np.abs(means(size))
     assert np.all(np.abs(by_c[~kept_c]) * m.min() <= 1e-11 * tau * m.max())
     assert np.all(np.abs(by_a[~kept_a]) * m.min() <= 1e-11 * tau * m.max())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -14,11 +15,13 @@ import torch
 from torch import Tensor, nn
 
 import tribayes as tb
+from tribayes.prediction.samples import Drawn
 from tribayes.prediction.source import Kept
 
 FEATURES, CLASSES = 4, 3
 
 predict = partial(tb.predict, progress=False)
+predicting = sys.modules["tribayes.prediction.predict"]  # the file, not the function of its name
 
 
 def seeded(factory: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
@@ -44,6 +47,12 @@ def inputs(count: int = 15, seed: int = 1) -> Tensor:
     return 2 * torch.randn(count, FEATURES, generator=generator, dtype=torch.float64)
 
 
+def cut_chunks(monkeypatch: pytest.MonkeyPatch, examples: int | None, samples: int, width: int = CLASSES) -> None:
+    """Leave room for the sampled outputs of so many examples, so that a prediction is cut into chunks of these."""
+    if examples is not None:
+        monkeypatch.setattr(predicting, "_CHUNK_BYTES", examples * samples * width * 4)
+
+
 def dirichlet(count: int, examples: int, classes: int, seed: int = 0, concentration: float = 1.0) -> Tensor:
     """Random class probabilities (S, N, C)."""
     generator = torch.Generator().manual_seed(seed)
@@ -54,12 +63,12 @@ def dirichlet(count: int, examples: int, classes: int, seed: int = 0, concentrat
 
 def predictive(samples: Tensor) -> tb.ClassPredictive:
     """What `predict` would return had the sampled networks said this, (S, N, C)."""
-    return tb.ClassPredictive(Kept(samples), seed=0, sample_indices=range(len(samples)))
+    return tb.ClassPredictive(Kept(samples), Drawn(0, tuple(range(len(samples)))))
 
 
 def values(samples: Tensor, noise: float = 0.3) -> tb.RegressionPredictive:
     """The same for regression, (S, N, D)."""
-    return tb.RegressionPredictive(Kept(samples), seed=0, sample_indices=range(len(samples)), noise=noise)
+    return tb.RegressionPredictive(Kept(samples), Drawn(0, tuple(range(len(samples)))), noise)
 
 
 def refused(text: str, kind: type[Exception] = ValueError) -> AbstractContextManager[Any]:

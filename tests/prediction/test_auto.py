@@ -1,4 +1,6 @@
-"""samples="auto": doubles until label and certainty are stable, within a cap, and says how many it drew."""
+"""samples=AutoSamples(): doubles until label and certainty are stable, within a cap, and says how many it drew."""
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,13 +9,13 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.prediction import brute
-from tests.prediction.models import classifier, dirichlet, inputs, predict, refused, regressor
+from tests.prediction.models import classifier, cut_chunks, dirichlet, inputs, predict, refused, regressor
 
 TINY = 1e-3  # relative scale of weights whose networks agree on everything
 
 
 def test_networks_that_agree_need_only_the_first_round() -> None:
-    assert predict(classifier(tau=TINY), inputs(), "auto").sample_count == 50
+    assert predict(classifier(tau=TINY), inputs(), tb.AutoSamples()).sample_count == 50
 
 
 def test_networks_that_disagree_go_to_the_cap() -> None:
@@ -53,14 +55,15 @@ class Steep(nn.Module):
         return torch.where(x.mean(1, keepdim=True) > 20, torch.eye(3).double()[0], self.layer(x))
 
 
-def test_the_first_chunk_decides_for_all_examples() -> None:
+def test_the_first_chunk_decides_for_all_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     """An easy chunk stops after 20 networks, and the hard one behind it gets no more, though it needs them."""
     easy, hard = torch.full((20, 4), 50.0, dtype=torch.float64), inputs(20)
     auto = tb.AutoSamples(tolerance=1e-6, first=20, cap=300)
     model = tb.to_bayesian(Steep().double(), tau=0.5)
-    pred = predict(model, torch.cat([easy, hard]), auto, chunk_size=20)
-    assert pred.samples.shape == (20, 40, 3)
     assert predict(model, hard, auto).sample_count > 20
+    cut_chunks(monkeypatch, 20, samples=300)  # what the cap may need
+    pred = predict(model, torch.cat([easy, hard]), auto)
+    assert pred.samples.shape == (20, 40, 3)
 
 
 def test_dropped_samples_are_counted_too() -> None:
@@ -137,4 +140,21 @@ def test_values_that_do_not_vary_are_stable() -> None:
 )
 def test_bad_rules_are_refused(options: dict[str, float], text: str) -> None:
     with refused(text):
+        tb.AutoSamples(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"cap": 100.5}, "`cap` (=100.5) must be a whole number; it counts sampled networks."),
+        ({"cap": True}, "`cap` (=True) must be a whole number; it counts sampled networks."),
+        ({"first": 20.0}, "`first` (=20.0) must be a whole number; it counts sampled networks."),
+        ({"first": "50"}, "`first` (='50') must be a whole number; it counts sampled networks."),
+        ({"tolerance": "0.5"}, "`tolerance` (='0.5') must be a number; it is a share of examples."),
+        ({"tolerance": True}, "`tolerance` (=True) must be a number; it is a share of examples."),
+        ({"level": "0.95"}, "`level` (='0.95') must be a number; pass e.g. 0.95."),
+    ],
+)
+def test_rules_of_the_wrong_type_are_refused(options: dict[str, Any], text: str) -> None:
+    with refused(text, TypeError):
         tb.AutoSamples(**options)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import tribayes as tb
-from tests.prediction.models import classifier, inputs, predict, predictive, refused, regressor, seeded
+from tests.prediction.models import classifier, cut_chunks, inputs, predict, predictive, refused, regressor, seeded
 
 NAN, INF = math.nan, math.inf
 
@@ -20,7 +20,13 @@ def asked(**options: Any) -> Callable[[], object]:
 
 
 SAMPLES = "must name at least one sample, counting from 0 up without gaps; pass e.g. samples=200, or range(0, 100)."
-SAMPLES_TYPE = 'must be a number, a range or "auto"; pass e.g. samples=200.'
+SAMPLES_TYPE = (
+    "must be a number, a range, an AutoSamples or a Moments; pass e.g. samples=200, tb.AutoSamples() or tb.Moments()."
+)
+MODEL_TYPE = "must be a Bayesian model; convert a network first: tb.to_bayesian(net)."
+LEVELS_TYPE = "must be a sequence of levels; pass e.g. levels=(0.95,)."
+PATTERNS = 'must be a name pattern or several; pass e.g. where="*.weight".'
+POINTS = "must be an even whole number, at least 2; 512 is the default."
 LEVEL = "must lie strictly between 0 and 1; pass e.g. 0.95 for a 95 % interval."
 COUNTS = "must be a whole number, at least 1; it counts examples."
 EMPTY = "must hold at least one example; the tensor or loader is empty."
@@ -37,8 +43,28 @@ VALUES: dict[str, tuple[Callable[[], object], str]] = {
     "level in per cent": (asked(levels=(95,)), f"`level` (=95) {LEVEL}"),
     "batch size": (asked(batch_size=0), f"`batch_size` (=0) {COUNTS}"),
     "batch size no number": (asked(batch_size=2.0), f"`batch_size` (=2.0) {COUNTS}"),
-    "chunk size": (asked(chunk_size=-1), f"`chunk_size` (=-1) {COUNTS}"),
-    "chunk size true": (asked(chunk_size=True), f"`chunk_size` (=True) {COUNTS}"),
+    "batch size below zero": (asked(batch_size=-1), f"`batch_size` (=-1) {COUNTS}"),
+    "batch size true": (asked(batch_size=True), f"`batch_size` (=True) {COUNTS}"),
+    "range downwards": (asked(samples=range(5, 0, -1)), f"`samples` (=range(5, 0, -1)) {SAMPLES}"),
+    "level zero": (asked(levels=[0]), f"`level` (=0) {LEVEL}"),
+    "level NaN": (asked(levels=(NAN,)), f"`level` (=nan) {LEVEL}"),
+    "no points": (lambda: tb.Moments(0), f"`points` (=0) {POINTS}"),
+    "an odd number of points": (lambda: tb.Moments(511), f"`points` (=511) {POINTS}"),
+    "half a point": (lambda: tb.Moments(2.5), f"`points` (=2.5) {POINTS}"),
+    "points true": (lambda: tb.Moments(True), f"`points` (=True) {POINTS}"),
+    "precision": (
+        asked(precision=torch.float64),
+        "`precision` (=torch.float64) must be torch.bfloat16 or torch.float16; "
+        "leave it out to compute as the model is.",
+    ),
+    "no pattern": (
+        asked(where=()), "`where` (=()) must name at least one pattern; leave it out to draw every random tensor.",
+    ),
+    "a pattern without a match": (
+        asked(where="conv*"),
+        "`where` (='conv*') must match a random tensor of the model; "
+        "choose among 0.weight, 0.bias, 2.weight, 2.bias ….",
+    ),
     "empty tensor": (asked(inputs=inputs()[:0]), f"`inputs` (=tensor of shape (0, 4), torch.float64) {EMPTY}"),
     "empty loader": (asked(inputs=[]), f"`inputs` (=[]) {EMPTY}"),
     "empty tuple": (asked(inputs=()), f"`inputs` (=()) {EMPTY}"),
@@ -68,12 +94,35 @@ VALUES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "many answers": (
         asked(likelihood=tb.Bernoulli()),
-        "`outputs` (=tensor of shape (15, 3), torch.float64) must be one logit an example, (N,) or (N, 1); "
+        "`outputs` (=tensor of shape (15, 3), torch.float64) must be one logit per example, (N,) or (N, 1); "
         "predict one answer at a time.",
     ),
 }  # fmt: skip
 
 TYPES: dict[str, tuple[Callable[[], object], str]] = {
+    "no model": (asked(model=None), f"`model` (=None) {MODEL_TYPE}"),
+    "model a class": (asked(model=nn.Linear), f"`model` (=<class 'torch.nn.modules.linear.Linear'>) {MODEL_TYPE}"),
+    "samples auto": (asked(samples="auto"), f"`samples` (='auto') {SAMPLES_TYPE}"),
+    "samples moments": (asked(samples="moments"), f"`samples` (='moments') {SAMPLES_TYPE}"),
+    "samples a class": (
+        asked(samples=tb.Moments), f"`samples` (=<class 'tribayes.prediction.samples.Moments'>) {SAMPLES_TYPE}",
+    ),
+    "samples a list": (asked(samples=[0, 1]), f"`samples` (=[0, 1]) {SAMPLES_TYPE}"),
+    "no samples": (asked(samples=None), f"`samples` (=None) {SAMPLES_TYPE}"),
+    "levels a number": (asked(levels=0.95), f"`levels` (=0.95) {LEVELS_TYPE}"),
+    "levels a word": (asked(levels="0.95"), f"`levels` (='0.95') {LEVELS_TYPE}"),
+    "no levels": (asked(levels=None), f"`levels` (=None) {LEVELS_TYPE}"),
+    "level true": (asked(levels=(True,)), "`level` (=True) must be a number; pass e.g. 0.95."),
+    "no seed": (asked(seed=None), "`seed` (=None) must be a whole number; pass e.g. seed=0."),
+    "likelihood a class": (
+        asked(likelihood=tb.Bernoulli),
+        "`likelihood` (=<class 'tribayes.inference.likelihood.Bernoulli'>) must be a Likelihood; "
+        "pass e.g. tb.Categorical().",
+    ),
+    "no inputs": (asked(inputs=None), f"`inputs` (=None) {KINDS}"),
+    "where a number": (asked(where=3), f"`where` (=3) {PATTERNS}"),
+    "where of numbers": (asked(where=["0.*", 3]), f"`where` (=['0.*', 3]) {PATTERNS}"),
+    "where bytes": (asked(where=b"0.*"), f"`where` (=b'0.*') {PATTERNS}"),
     "samples a word": (asked(samples="many"), f"`samples` (='many') {SAMPLES_TYPE}"),
     "samples a float": (asked(samples=20.0), f"`samples` (=20.0) {SAMPLES_TYPE}"),
     "samples true": (asked(samples=True), f"`samples` (=True) {SAMPLES_TYPE}"),
@@ -104,6 +153,12 @@ def test_bad_types_are_refused(case: str) -> None:
     call, text = TYPES[case]
     with refused(text, TypeError):
         call()
+
+
+@pytest.mark.parametrize("name", ["method", "at_once", "captured", "chunk_size", "sampler"])
+def test_an_argument_it_does_not_have_is_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        predict(classifier(), inputs(), 3, **{name: 1})
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95, NAN])
@@ -143,7 +198,9 @@ class Explodes(nn.Module):
 
 @pytest.mark.parametrize("chunk_size", [None, 4])
 @pytest.mark.parametrize("keep_samples", [True, False])
-def test_outputs_that_are_not_finite_are_named(chunk_size: int | None, keep_samples: bool) -> None:
+def test_outputs_that_are_not_finite_are_named(
+    monkeypatch: pytest.MonkeyPatch, chunk_size: int | None, keep_samples: bool
+) -> None:
     """The first draw that turns the weight negative, and the first example that takes its logarithm."""
     model = tb.to_bayesian(seeded(Explodes), tau=1.0)
     x = inputs()
@@ -155,9 +212,11 @@ def test_outputs_that_are_not_finite_are_named(chunk_size: int | None, keep_samp
         f"`model` (='example 9, sample {bad}') must give finite outputs, but gave NaN or infinity; "
         "check the trained weights."
     )
-    for samples in (50, range(bad - 1, bad + 3), "auto"):
+    auto = tb.AutoSamples(cap=50)
+    for samples, count in ((50, 50), (range(bad - 1, bad + 3), 4), (auto, auto.cap)):
+        cut_chunks(monkeypatch, chunk_size, count, width=2)
         with refused(text):
-            predict(model, x, samples, chunk_size=chunk_size, keep_samples=keep_samples)
+            predict(model, x, samples, keep_samples=keep_samples)
 
 
 class Returns(nn.Module):

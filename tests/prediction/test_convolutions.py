@@ -13,8 +13,8 @@ from torch import nn
 
 import tribayes as tb
 from tests.prediction.models import predict
-from tribayes.prediction import tensor_cores
-from tribayes.prediction.tensor_cores import Sizes, by_filling_up, by_windows, for_tensor_cores
+from tribayes.prediction import convolutions
+from tribayes.prediction.convolutions import Sizes, by_filling_up, by_windows, for_tensor_cores
 
 SIZES = list(product((1, 2, (2, 1)), (0, 1, (2, 0)), (1, 2, (1, 2))))  # stride, padding, dilation
 
@@ -44,7 +44,7 @@ def test_compiled_networks_are_recognised(way: str) -> None:
         network.compile()
     else:
         network = torch.compile(network) if way == "whole" else nn.Sequential(torch.compile(network))
-    assert for_tensor_cores(network) is tensor_cores._MODE
+    assert for_tensor_cores(network) is convolutions._MODE
 
 
 def small_network() -> nn.Module:
@@ -68,13 +68,13 @@ class Traced:
         return len(re.findall(r"wider(_\d+)? = torch", self.codes[-1]))
 
 
-@pytest.mark.parametrize(("half", "cut", "convolutions"), [(True, 1, 2), (False, 0, 3)])
+@pytest.mark.parametrize(("half", "cut", "remaining"), [(True, 1, 2), (False, 0, 3)])
 def test_a_compiled_network_takes_the_forms_says_the_same_and_is_traced_once(
-    monkeypatch: pytest.MonkeyPatch, half: bool, cut: int, convolutions: int
+    monkeypatch: pytest.MonkeyPatch, half: bool, cut: int, remaining: int
 ) -> None:
     torch._dynamo.reset()
-    monkeypatch.setattr(tensor_cores, "_on_a_gpu", lambda _: True)
-    monkeypatch.setattr(tensor_cores, "_in_half", lambda _: half)
+    monkeypatch.setattr(convolutions, "_on_a_gpu", lambda _: True)
+    monkeypatch.setattr(convolutions, "_in_half", lambda _: half)
     model, images = small_network(), torch.rand(6, 1, 9, 9, dtype=torch.float64)
     expected = predict(model, images, 4).samples
     traced = Traced()
@@ -83,14 +83,14 @@ def test_a_compiled_network_takes_the_forms_says_the_same_and_is_traced_once(
     predict(compiled, images, 4, seed=1)
     assert len(traced.codes) == 2  # at the means, and under a draw
     assert traced.codes[-1].count(".unfold(") == 2 * cut
-    assert traced.codes[-1].count("torch.conv2d(") == convolutions
+    assert traced.codes[-1].count("torch.conv2d(") == remaining
     assert traced.filled_up() == 2  # 5 → 20 and 20 → 3 channels, but not 1 → 5
 
 
 @pytest.mark.parametrize(("groups", "filled_up"), [(1, 1), (2, 0)])
 def test_groups_keep_their_convolution(monkeypatch: pytest.MonkeyPatch, groups: int, filled_up: int) -> None:
     torch._dynamo.reset()
-    monkeypatch.setattr(tensor_cores, "_on_a_gpu", lambda _: True)
+    monkeypatch.setattr(convolutions, "_on_a_gpu", lambda _: True)
     traced = Traced()
     convolution = nn.Sequential(nn.Conv2d(20, 20, 3, groups=groups), nn.Flatten())
     predict(torch.compile(tb.to_bayesian(convolution), backend=traced), torch.rand(4, 20, 5, 5), 2)
@@ -98,21 +98,21 @@ def test_groups_keep_their_convolution(monkeypatch: pytest.MonkeyPatch, groups: 
 
 
 def test_what_is_not_compiled_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor_cores, "_on_a_gpu", lambda _: True)
+    monkeypatch.setattr(convolutions, "_on_a_gpu", lambda _: True)
 
     def never(*_: object) -> torch.Tensor:
         raise AssertionError("rewritten, though nobody compiles it")
 
-    monkeypatch.setattr(tensor_cores, "by_filling_up", never)
+    monkeypatch.setattr(convolutions, "by_filling_up", never)
     last = torch.compile(nn.Linear(20 * 9, 3), backend="eager")
     model = tb.to_bayesian(nn.Sequential(nn.Conv2d(9, 20, 3), nn.Flatten(), last), where="0.*")
     assert predict(model, torch.rand(4, 9, 5, 5), 2).samples.shape == (2, 4, 3)
 
 
 def test_half_precision_is_that_of_the_weights_or_of_autocast() -> None:
-    assert [tensor_cores._in_half(torch.zeros(1, dtype=dtype)) for dtype in (torch.float32, torch.bfloat16)] == [0, 1]
+    assert [convolutions._in_half(torch.zeros(1, dtype=dtype)) for dtype in (torch.float32, torch.bfloat16)] == [0, 1]
     with torch.autocast("cpu", torch.bfloat16):
-        assert tensor_cores._in_half(torch.zeros(1))
+        assert convolutions._in_half(torch.zeros(1))
 
 
 def test_on_a_cpu_a_compiled_network_keeps_its_convolutions() -> None:

@@ -9,7 +9,7 @@ import tribayes as tb
 from tests.networks import same_tensors
 from tests.prediction import brute
 from tests.prediction.models import classifier, inputs, predict, refused, regressor, seeded
-from tribayes.nn.holding import seed_of
+from tribayes.posterior.streams import Stream
 
 
 class TestAblation:
@@ -54,7 +54,7 @@ def by_hand(model: tb.BayesianModule, x: Tensor, samples: int, names: list[str])
     """Outputs (S, N, C) of networks of which only the named tensors are drawn."""
     rows = []
     for sample in range(samples):
-        draw = model.sample_weights(generator=seed_of(0, sample, 0))
+        draw = model.sample_weights(generator=Stream((0, sample, 0)))
         with torch.no_grad():
             rows.append(model.apply_weights({name: draw[name] for name in names}, x))
     return torch.stack(rows)

@@ -19,7 +19,7 @@ def identical(one: tb.Predictive, other: tb.Predictive) -> None:
     assert torch.equal(one.samples, other.samples)
     assert torch.equal(one.mean, other.mean)
     assert torch.equal(torch.stack(one.interval()), torch.stack(other.interval()))
-    assert (one.sample_indices, one.seed, type(one)) == (other.sample_indices, other.seed, type(other))
+    assert (one.origin, type(one)) == (other.origin, type(other))
 
 
 def test_two_processes_give_the_answer_of_one_to_the_bit() -> None:

@@ -12,23 +12,23 @@ from torch import Tensor, nn
 import tribayes as tb
 from tests.networks import any_family
 from tests.nn.test_preactivation import CASES, FUNCTIONS, Case, covariance_of, inputs_for, law_of
-from tribayes.nn.holding import holding
+from tribayes.nn.stage import Stage
 from tribayes.prediction.moment_rules import relu
-from tribayes.prediction.moments import Moments, MomentWeight, moment_weights
+from tribayes.prediction.moments import MomentTensor, MomentWeight, moment_weights
 
 RHOS = pytest.mark.parametrize("rho", [-0.45, 0.3, None])
 
 
-def by_moments(model: nn.Module, *inputs: Tensor) -> Moments:
-    with torch.no_grad(), holding(model, moment_weights(model)):
-        return model(*inputs)
+def by_moments(model: nn.Module, *inputs: Tensor) -> MomentTensor:
+    with torch.no_grad():
+        return Stage(model).run(moment_weights(model), *inputs)
 
 
-def uncertain(*shape: int, seed: int = 0) -> Moments:
+def uncertain(*shape: int, seed: int = 0) -> MomentTensor:
     """Random means and variances."""
     generator = torch.Generator().manual_seed(seed)
     mean, variance = (torch.randn(shape, dtype=torch.float64, generator=generator) for _ in range(2))
-    return Moments.of(mean, variance.square() + 0.1)
+    return MomentTensor.of(mean, variance.square() + 0.1)
 
 
 def bilinear(case: Case, law_mean: Tensor) -> tuple[Callable[[Tensor, Tensor], Tensor], Tensor]:
@@ -102,7 +102,7 @@ def test_a_linear_layer_is_exact_for_correlated_inputs(shape: tuple[int, int], r
     matrix = law.mean.reshape(shape)
     root = torch.randn(2, shape[1], shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     known = root @ root.mT
-    hidden = Moments.of(inputs.expected, known.diagonal(dim1=1, dim2=2), lambda: known)
+    hidden = MomentTensor.of(inputs.expected, known.diagonal(dim1=1, dim2=2), lambda: known)
     ours = F.linear(hidden, MomentWeight.of("weight", matrix, law))
     by_weights = (covariance_of(law) + torch.outer(law.mean, law.mean)).reshape(*shape, *shape)
     by_inputs = known + inputs.expected.unsqueeze(1) * inputs.expected.unsqueeze(2)
@@ -125,7 +125,7 @@ def test_relu_carries_covariances_to_first_order(standard: tuple[float, float]) 
     exact = (one * other * weights).sum() - (one * weights).sum() * (other * weights).sum()
     mean = torch.tensor([standard], dtype=torch.float64)
     known = torch.tensor([[[1.0, correlation], [correlation, 1.0]]], dtype=torch.float64)
-    ours = relu(Moments.of(mean, torch.ones_like(mean), lambda: known))
+    ours = relu(MomentTensor.of(mean, torch.ones_like(mean), lambda: known))
     assert ours.covariance()[0, 0, 1].item() == pytest.approx(exact.item(), rel=0.02)
     torch.testing.assert_close(ours.covariance().diagonal(dim1=1, dim2=2), ours.variance)
 
@@ -151,7 +151,7 @@ def test_relu_has_the_moments_of_a_rectified_gaussian(standard: float, deviation
     mean = torch.trapezoid(values * density, grid)
     variance = torch.trapezoid((values - mean).square() * density, grid)
     one = torch.ones(1, dtype=torch.float64)
-    ours = relu(Moments.of(standard * deviation * one, deviation**2 * one))
+    ours = relu(MomentTensor.of(standard * deviation * one, deviation**2 * one))
     torch.testing.assert_close(ours.expected, mean * one, rtol=1e-7, atol=1e-12)
     torch.testing.assert_close(ours.variance, variance * one, rtol=1e-7, atol=1e-12)
 
@@ -159,8 +159,8 @@ def test_relu_has_the_moments_of_a_rectified_gaussian(standard: float, deviation
 def test_relu_keeps_its_digits_in_single_precision() -> None:
     """Means up to a thousand deviations from zero, where E x² − (E x)² would leave nothing."""
     standard = torch.tensor([-1000.0, -20, -3, 0, 3, 20, 1000])
-    single = relu(Moments.of(standard, torch.ones(7)))
-    double = relu(Moments.of(standard.double(), torch.ones(7, dtype=torch.float64)))
+    single = relu(MomentTensor.of(standard, torch.ones(7)))
+    double = relu(MomentTensor.of(standard.double(), torch.ones(7, dtype=torch.float64)))
     torch.testing.assert_close(single.expected.double(), double.expected, rtol=1e-6, atol=1e-7)
     torch.testing.assert_close(single.variance.double(), double.variance, rtol=1e-5, atol=1e-6)
     assert single.variance[-1] == 1
@@ -168,7 +168,7 @@ def test_relu_keeps_its_digits_in_single_precision() -> None:
 
 def test_relu_of_what_is_certain_is_certain() -> None:
     mean = torch.tensor([-2.0, 0.0, 3.0])
-    ours = relu(Moments.of(mean, torch.zeros(3)))
+    ours = relu(MomentTensor.of(mean, torch.zeros(3)))
     torch.testing.assert_close(ours.expected, mean.clamp(min=0))
     assert ours.variance.max() < 1e-30
 

@@ -87,8 +87,8 @@ def test_a_small_lenet_is_near_what_many_samples_say(family: str) -> None:
     assert (ours.variance.sqrt() / deviation - 1).abs().max() < 0.15
 
 
-REMEDY = 'use method="samples".'
-KNOWN = "`method` (='moments') must meet operations it knows, but the network uses"
+REMEDY = "draw networks instead, e.g. samples=200."
+KNOWN = "`samples` (='Moments()') must meet operations it knows, but the network uses"
 WEIGHT = f"{KNOWN} the random weight"
 ATTENTION = f"in torch.nn.functional.multi_head_attention_forward; {REMEDY}"
 REFUSED = {
@@ -163,6 +163,8 @@ def test_a_random_normalisation_is_refused() -> None:
 
 def test_a_layer_that_is_used_twice_is_refused() -> None:
     layer = nn.Linear(4, 4)
-    text = f"`method` (='moments') must meet each random weight once, but the network uses '0.weight' again; {REMEDY}"
+    text = (
+        f"`samples` (='Moments()') must meet each random weight once, but the network uses '0.weight' again; {REMEDY}"
+    )
     with pytest.raises(ValueError, match=re.escape(text)):
         by_moments(tb.to_bayesian(nn.Sequential(layer, nn.ReLU(), layer)), torch.ones(2, 4))

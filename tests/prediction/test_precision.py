@@ -15,11 +15,11 @@ def network() -> tb.BayesianModule:
     return tb.to_bayesian(net, tau=0.3)
 
 
-@pytest.mark.parametrize("at_once", [1, 4])
-def test_half_precision_is_near_the_full_one(at_once: int) -> None:
+@pytest.mark.parametrize("batch_size", [None, 6])
+def test_half_precision_is_near_the_full_one(batch_size: int | None) -> None:
     model, inputs = network(), torch.randn(20, 1, 8, 8)
     full = tb.predict(model, inputs, 8, progress=False)
-    half = tb.predict(model, inputs, 8, progress=False, precision=torch.bfloat16, at_once=at_once)
+    half = tb.predict(model, inputs, 8, progress=False, precision=torch.bfloat16, batch_size=batch_size)
     assert half.samples.dtype == torch.float32
     assert not torch.equal(half.samples, full.samples)  # something was computed in it
     # logits of size 1 keep 8 bits: their error is some 1/256, and a probability's at most as large
@@ -39,5 +39,5 @@ def test_another_precision_is_refused(precision: object) -> None:
 
 
 def test_moments_are_not_for_half_precision() -> None:
-    with pytest.raises(ValueError, match=r'`precision` .*must be left out with method="moments"'):
-        tb.predict(network(), torch.randn(2, 1, 8, 8), progress=False, method="moments", precision=torch.bfloat16)
+    with pytest.raises(ValueError, match=r"`precision` .*must be left out with samples=Moments\(\)"):
+        tb.predict(network(), torch.randn(2, 1, 8, 8), tb.Moments(), progress=False, precision=torch.bfloat16)

@@ -8,17 +8,17 @@ from torch._dynamo.testing import CompileCounter
 import tribayes as tb
 from tests.networks import any_network, bayesian, inputs_of
 from tests.prediction.models import CLASSES, FEATURES, classifier, inputs, predict, regressor, seeded
-from tribayes.nn.holding import holding, sample_model
+from tribayes.nn.stage import Stage, sample_model
+from tribayes.posterior.streams import Stream
 from tribayes.prediction.inputs import usual_batch_size
 
 
 def by_loop(model: nn.Module, x: Tensor, count: int, seed: int = 0) -> Tensor:
     """(S, N, C): the outputs of the sampled networks, one after the other."""
-    rows = []
-    for sample in range(count):
-        with holding(model, sample_model(model, seed, sample)), torch.no_grad():
-            rows.append(model(x))
-    return torch.stack(rows)
+    stage = Stage(model)
+    with torch.no_grad():
+        draws = (sample_model(model, Stream((seed, sample))) for sample in range(count))
+        return torch.stack([stage.run(draw, x) for draw in draws])
 
 
 @any_network

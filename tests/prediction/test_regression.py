@@ -122,12 +122,12 @@ TARGETS = {
     "no tensor": ([1.0], TypeError, "`targets` (=[1.0]) must be a tensor; convert it with torch.tensor(y)."),
     "too short": (
         torch.zeros(5, 2), ValueError,
-        "`targets` (=tensor of shape (5, 2), torch.float32) must have the shape (6, 2), one row an example; "
+        "`targets` (=tensor of shape (5, 2), torch.float32) must have the shape (6, 2), one row per example; "
         "check the data.",
     ),
     "a row for two outputs": (
         torch.zeros(6), ValueError,
-        "`targets` (=tensor of shape (6,), torch.float32) must have the shape (6, 2), one row an example; "
+        "`targets` (=tensor of shape (6,), torch.float32) must have the shape (6, 2), one row per example; "
         "check the data.",
     ),
     "not finite": (

@@ -1,14 +1,15 @@
 """The same seed gives the same answer, however the examples are cut into batches and chunks."""
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import tribayes as tb
-from tests.prediction.models import classifier, inputs, predict
+from tests.prediction.models import classifier, cut_chunks, inputs, predict
 
 COUNT, SAMPLES = 15, 30
 LABELS = torch.zeros(COUNT, dtype=torch.long)
@@ -29,11 +30,10 @@ def reference() -> tb.ClassPredictive:
 @pytest.mark.parametrize("chunk_size", [1, 7, COUNT, None])
 @pytest.mark.parametrize("batch_size", [1, 4, 1000])
 def test_batch_and_chunk_size_do_not_matter(
-    reference: tb.ClassPredictive, batch_size: int, chunk_size: int | None
+    monkeypatch: pytest.MonkeyPatch, reference: tb.ClassPredictive, batch_size: int, chunk_size: int | None
 ) -> None:
-    same_answer(
-        predict(classifier(), inputs(COUNT), SAMPLES, seed=5, batch_size=batch_size, chunk_size=chunk_size), reference
-    )
+    cut_chunks(monkeypatch, chunk_size, SAMPLES)
+    same_answer(predict(classifier(), inputs(COUNT), SAMPLES, seed=5, batch_size=batch_size), reference)
 
 
 def a_generator(x: Tensor) -> Iterator[Tensor]:
@@ -80,3 +80,42 @@ def test_a_range_of_samples_is_that_part_of_all(reference: tb.ClassPredictive) -
 def test_an_example_has_the_same_answer_alone_and_in_company(reference: tb.ClassPredictive) -> None:
     alone = predict(classifier(), inputs(COUNT)[4:5], SAMPLES, seed=5)
     torch.testing.assert_close(alone.samples[:, 0], reference.samples[:, 4], rtol=1e-12, atol=1e-14)
+
+
+SEEDS = (0, 1, -1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**63, 2**64 - 1, 2**64, -(2**64), 10**30)
+
+
+def test_whole_numbers_of_any_size_are_seeds_of_their_own() -> None:
+    """Torch keeps 32 bits of a seed on a CPU: there 0 would be 2**32, and −1 would be 2**32 − 1."""
+    model, x = classifier(), inputs(1)
+    answers = {seed: predict(model, x, 2, seed=seed) for seed in SEEDS}
+    drawn = torch.cat([answer.samples[:, 0] for answer in answers.values()])
+    assert len(drawn.unique(dim=0)) == 2 * len(SEEDS)
+    for seed, answer in answers.items():
+        assert answer.origin.seed == seed
+        assert torch.equal(predict(model, x, 2, seed=seed).samples, answer.samples)
+
+
+@pytest.mark.parametrize("seed", [251, 0])
+def test_no_network_is_drawn_twice(seed: int) -> None:
+    """With 32 bits of a seed, samples 57 and 134 of seed 251 are the same network."""
+    torch.manual_seed(0)
+    samples = predict(tb.to_bayesian(nn.Linear(3, 2)), torch.ones(1, 3), seed=seed).samples
+    assert not torch.equal(samples[57], samples[134])
+    assert len(samples[:, 0].unique(dim=0)) == 200
+
+
+def test_networks_of_neighbouring_seeds_are_not_each_others_neighbours() -> None:
+    """Sample s + 1 of a seed is not sample s of the next one, nor of any other among a few."""
+    model, x = classifier(), inputs(1)
+    drawn = torch.cat([predict(model, x, 20, seed=seed).samples[:, 0] for seed in range(-5, 6)])
+    assert len(drawn.unique(dim=0)) == len(drawn)
+
+
+@pytest.mark.parametrize("cuts", [(0, 30), (0, 1, 30), (0, 10, 20, 30), (0, 13, 14, 29, 30)])
+def test_ranges_put_together_are_the_whole(reference: tb.ClassPredictive, cuts: tuple[int, ...]) -> None:
+    parts = [predict(classifier(), inputs(COUNT), range(*pair), seed=5) for pair in pairwise(cuts)]
+    merged = tb.Predictive.merge(parts[::-1])
+    assert torch.equal(merged.samples, reference.samples)
+    assert torch.equal(merged.mean, reference.mean)
+    assert merged.origin == reference.origin

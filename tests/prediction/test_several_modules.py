@@ -1,4 +1,4 @@
-"""A model may hold several Bayesian modules: one draw for all of them, independent, held and let go again."""
+"""A model may hold several Bayesian modules: one draw for all of them, independent, and none is left behind."""
 
 import math
 
@@ -9,7 +9,8 @@ from torch import Tensor, nn
 import tribayes as tb
 from tests.networks import same_tensors
 from tests.prediction.models import classifier, inputs, normal_bound, predict, refused, seeded
-from tribayes.nn.holding import holding, random_names, sample_model, seed_of
+from tribayes.nn.stage import Stage, random_names, sample_model
+from tribayes.posterior.streams import Stream
 
 
 def stacked(width: int = 6, tau: float = 0.5) -> nn.Sequential:
@@ -21,8 +22,9 @@ def stacked(width: int = 6, tau: float = 0.5) -> nn.Sequential:
     )
 
 
-def held(model: nn.Module) -> list[object]:
-    return [module.held for module in model.modules() if isinstance(module, tb.BayesianModule)]
+def given(model: nn.Module) -> list[object]:
+    """Draws that were left behind."""
+    return [module._given for module in model.modules() if isinstance(module, tb.BayesianModule)]
 
 
 def test_prediction_is_that_of_the_layers_one_by_one() -> None:
@@ -30,7 +32,7 @@ def test_prediction_is_that_of_the_layers_one_by_one() -> None:
     first, _, _, last = model
     pred = predict(model, inputs(), 5, seed=7)
     for sample in range(5):
-        one, other = (module.sample_weights(generator=seed_of(7, sample, i)) for i, module in enumerate((first, last)))
+        one, other = (module.sample_weights(generator=Stream((7, sample, i))) for i, module in enumerate((first, last)))
         hidden = model[1](first.apply_weights(one, inputs())).tanh()
         expected = last.apply_weights(other, hidden).softmax(-1)
         torch.testing.assert_close(pred.samples[sample], expected.detach(), rtol=1e-12, atol=1e-14)
@@ -53,7 +55,7 @@ def test_modules_draw_independently() -> None:
     """
     model = stacked(width=200, tau=0.1)
     noise = []
-    for draw, module in zip(sample_model(model, 0, 0), (model[0], model[3]), strict=True):
+    for draw, module in zip(sample_model(model, Stream((0, 0))), (model[0], model[3]), strict=True):
         mean = module.module.weight.detach()
         noise.append(((draw["weight"].detach() - mean) / mean.abs()).flatten())
     correlation = torch.corrcoef(torch.stack(noise))[0, 1].abs()
@@ -62,44 +64,44 @@ def test_modules_draw_independently() -> None:
 
 def test_seeds_of_different_places_differ() -> None:
     places = [(seed, sample, module) for seed in range(12) for sample in range(12) for module in range(12)]
-    assert len({seed_of(*place) for place in places}) == len(places)
-    assert seed_of(1, 23, 4) != seed_of(12, 3, 4)
-    assert all(0 <= seed_of(*place) < 2**63 for place in places)
+    numbers = {Stream(place).number for place in places}
+    assert len(numbers) == len(places)
+    assert Stream((1, 23, 4)).number != Stream((12, 3, 4)).number
+    assert all(0 <= number < 2**63 for number in numbers)
 
 
 def test_a_draw_depends_on_nothing_drawn_before() -> None:
     model = stacked()
-    first = sample_model(model, 0, 3)
-    sample_model(model, 0, 2)
+    first = sample_model(model, Stream((0, 3)))
+    sample_model(model, Stream((0, 2)))
     torch.manual_seed(9)
-    for one, other in zip(first, sample_model(model, 0, 3), strict=True):
+    for one, other in zip(first, sample_model(model, Stream((0, 3))), strict=True):
         assert same_tensors(one, other)
 
 
-def test_weights_are_let_go_afterwards() -> None:
+def test_no_draw_is_left_behind() -> None:
     model = stacked()
     predict(model, inputs(), 2)
-    assert held(model) == [None, None]
+    assert given(model) == [None, None]
     assert not torch.equal(model(inputs()), model(inputs()))  # fresh draws again
 
 
-def test_weights_are_let_go_after_an_error() -> None:
+def test_no_draw_is_left_behind_by_an_error() -> None:
     model = stacked()
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         predict(model, torch.zeros(3, 5, dtype=torch.float64), 2)
-    assert held(model) == [None, None]
+    assert given(model) == [None, None]
 
 
-def test_weights_that_a_caller_holds_are_held_again() -> None:
-    """Prediction inside `holding` draws its own networks, and leaves the caller's in place."""
+def test_a_stage_of_the_callers_is_not_disturbed() -> None:
+    """Prediction between two passes of a stage draws its own networks, and the stage answers as before."""
     model = stacked()
-    mine = sample_model(model, 99, 0)
-    with holding(model, mine):
-        before = model(inputs())
-        pred = predict(model, inputs(), 2)
-        assert torch.equal(model(inputs()), before)
+    stage, mine = Stage(model), sample_model(model, Stream((99, 0)))
+    before = stage.run(mine, inputs())
+    pred = predict(model, inputs(), 2)
+    assert torch.equal(stage.run(mine, inputs()), before)
     assert torch.equal(pred.samples, predict(model, inputs(), 2).samples)
-    assert held(model) == [None, None]
+    assert given(model) == [None, None]
 
 
 class TestWhere:
@@ -107,7 +109,7 @@ class TestWhere:
         model = classifier()
         pred = predict(model, inputs(), 4, where="2.*")
         for sample in range(4):
-            draw = model.sample_weights(generator=seed_of(0, sample, 0))
+            draw = model.sample_weights(generator=Stream((0, sample, 0)))
             part = {name: value for name, value in draw.items() if name.startswith("2.")}
             torch.testing.assert_close(
                 pred.samples[sample], model.apply_weights(part, inputs()).softmax(-1).detach(), rtol=1e-12, atol=1e-14
@@ -120,8 +122,9 @@ class TestWhere:
     def test_names_start_with_the_place_of_the_bayesian_module(self) -> None:
         model = stacked()
         pred = predict(model, inputs(), 3, where="3.*")
-        with holding(model, [{}, sample_model(model, 0, 1)[1]]), torch.no_grad():
-            expected = model(inputs()).softmax(-1)
+        with torch.no_grad():
+            draw = [{}, sample_model(model, Stream((0, 1)))[1]]
+            expected = Stage(model).run(draw, inputs()).softmax(-1)
         torch.testing.assert_close(pred.samples[1], expected, rtol=1e-12, atol=1e-14)
 
     def test_compiling_does_not_change_names(self) -> None:
@@ -160,7 +163,7 @@ def test_a_shared_bayesian_module_is_drawn_once() -> None:
             return self.second(self.first(x))
 
     model = seeded(Twice)
-    draw = sample_model(model, 0, 0)
+    draw = sample_model(model, Stream((0, 0)))
     assert len(draw) == 1
     twice = model.first.apply_weights(draw[0], model.first.apply_weights(draw[0], inputs()))
     torch.testing.assert_close(

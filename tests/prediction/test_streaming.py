@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import tribayes as tb
-from tests.prediction.models import classifier, dirichlet, inputs, predict, predictive, refused, regressor
+from tests.prediction.models import classifier, cut_chunks, dirichlet, inputs, predict, predictive, refused, regressor
 from tribayes.prediction.source import Reduced
 
 COUNT, SAMPLES = 15, 30
@@ -52,9 +52,10 @@ class Loader:
         self.alive -= 1
 
 
-def test_a_loader_is_read_while_predicting() -> None:
+def test_a_loader_is_read_while_predicting(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_chunks(monkeypatch, 10, samples=2)
     diary = Diary(classifier())
-    predict(diary, Loader(diary, batches=6, size=5), 2, chunk_size=10)
+    predict(diary, Loader(diary, batches=6, size=5), 2)
     reads = [entry for entry in diary.entries if entry != "answer"]
     assert reads == [f"read {index}" for index in range(6)]
     before_the_end = diary.entries[diary.entries.index("read 0") : diary.entries.index("read 5")]
@@ -62,11 +63,12 @@ def test_a_loader_is_read_while_predicting() -> None:
 
 
 @pytest.mark.parametrize("keep_samples", [True, False])
-def test_only_the_batches_of_a_chunk_are_in_memory(keep_samples: bool) -> None:
+def test_only_the_batches_of_a_chunk_are_in_memory(monkeypatch: pytest.MonkeyPatch, keep_samples: bool) -> None:
     """Two in the chunk at work, two in the next, one ahead, and the first, which told their width: not all forty."""
+    cut_chunks(monkeypatch, 10, samples=2)
     diary = Diary(classifier())
     loader = Loader(diary, batches=40, size=5)
-    predict(diary, loader, 2, chunk_size=10, keep_samples=keep_samples)
+    predict(diary, loader, 2, keep_samples=keep_samples)
     assert loader.most_alive <= 2 + 2 + 1 + 1
     assert loader.alive == 0
 
@@ -78,9 +80,9 @@ def kept() -> tb.ClassPredictive:
 
 @pytest.fixture(params=[1, 7, COUNT, None], scope="module")
 def dropped(request: pytest.FixtureRequest) -> tb.ClassPredictive:
-    return predict(
-        classifier(), inputs(COUNT), SAMPLES, keep_samples=False, levels=LEVELS, chunk_size=request.param, batch_size=4
-    )
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        cut_chunks(monkeypatch, request.param, SAMPLES)
+        return predict(classifier(), inputs(COUNT), SAMPLES, keep_samples=False, levels=LEVELS, batch_size=4)
 
 
 def close(one: Tensor, other: Tensor) -> None:
@@ -111,10 +113,11 @@ def test_the_summary_needs_no_samples(kept: tb.ClassPredictive, dropped: tb.Clas
     assert one == pytest.approx(other, rel=1e-11)
 
 
-def test_regression_is_reduced_exactly() -> None:
+def test_regression_is_reduced_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"likelihood": tb.Gaussian(0.2), "batch_size": 4}
     whole = predict(regressor(outputs=2), inputs(COUNT), SAMPLES, **arguments)
-    parts = predict(regressor(outputs=2), inputs(COUNT), SAMPLES, keep_samples=False, chunk_size=4, **arguments)
+    cut_chunks(monkeypatch, 4, SAMPLES, width=2)
+    parts = predict(regressor(outputs=2), inputs(COUNT), SAMPLES, keep_samples=False, **arguments)
     for name in ("mean", "std", "epistemic", "aleatoric"):
         close(getattr(parts, name), getattr(whole, name))
     close(torch.stack(parts.interval()), torch.stack(whole.interval()))
@@ -144,14 +147,14 @@ def test_the_default_levels_are_prepared() -> None:
 def test_chunks_are_cut_to_the_memory_of_their_sampled_outputs(
     kept: tb.ClassPredictive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Room for two examples of 30 × 3 numbers of 8 bytes."""
+    """Room for two examples of 30 × 3 numbers; eight bytes each are counted as four."""
     shapes, reduce = [], Reduced.of
 
     def watched(samples: Tensor, levels: tuple[float, ...]) -> Reduced:
         shapes.append(tuple(samples.shape))
         return reduce(samples, levels)
 
-    monkeypatch.setattr("tribayes.prediction.job._CHUNK_BYTES", 2 * SAMPLES * 3 * 8)
+    cut_chunks(monkeypatch, 2, SAMPLES)
     monkeypatch.setattr(Reduced, "of", watched)
     pred = predict(classifier(), inputs(COUNT), SAMPLES, keep_samples=False)
     assert shapes == [(SAMPLES, 2, 3)] * 7 + [(SAMPLES, 1, 3)]

@@ -97,7 +97,7 @@ class Twin:
             if not isinstance(value, _UNTOUCHED):
                 own[name] = self._translated(value)
         if original._compiled_call_impl is not None:
-            copy.compile()
+            copy._compiled_call_impl = _compiler_of(original._compiled_call_impl)(copy._call_impl)
 
     def _translated(self, value: Any) -> Any:
         """A value with parts of the network replaced by the twin's; the value itself where it refers to none."""
@@ -115,8 +115,8 @@ class Twin:
             arguments = [self._translated(item) for item in value.args]
             named = {key: self._translated(item) for key, item in value.keywords.items()}
             return functools.partial(self._translated(value.func), *arguments, **named)
-        if kind is types.FunctionType and value.__closure__:
-            return self._closure(value)
+        if kind is types.FunctionType:
+            return self._function(value)
         return value
 
     def _if_changed(self, value: Any, translated: Any) -> Any:
@@ -125,22 +125,36 @@ class Twin:
             return value
         return tuple(translated) if type(value) is tuple else translated
 
-    def _closure(self, function: types.FunctionType) -> types.FunctionType:
-        cells = [_content(cell) for cell in function.__closure__ or ()]
-        translated = [self._known.get(id(content), content) for content in cells]
-        if all(one is other for one, other in zip(cells, translated, strict=True)):
+    def _function(self, function: types.FunctionType) -> types.FunctionType:
+        """A function with what its closure and its default arguments refer to translated."""
+        self._known[id(function)] = function  # while that is done: it may refer to itself
+        cells = function.__closure__ or ()
+        old = [*map(_content, cells), function.__defaults__, function.__kwdefaults__]
+        new = [self._translated(value) for value in old]
+        if all(one is other for one, other in zip(old, new, strict=True)):
             return function
-        closure = tuple(types.CellType(content) for content in translated)
-        copy = types.FunctionType(
-            function.__code__, function.__globals__, function.__name__, function.__defaults__, closure
-        )
-        copy.__kwdefaults__ = function.__kwdefaults__
+        *contents, defaults, named = new
+        # what did not change stays in its cell, where other functions may change it
+        kept = [one is other and one is not function for one, other in zip(old, contents, strict=False)]
+        closure = tuple(cell if stays else types.CellType() for cell, stays in zip(cells, kept, strict=True))
+        copy = types.FunctionType(function.__code__, function.__globals__, function.__name__, defaults, closure)
+        copy.__kwdefaults__ = named
+        self._known[id(function)] = copy
+        for cell, stays, content in zip(closure, kept, contents, strict=True):
+            if not stays:
+                cell.cell_contents = copy if content is function else content
         return copy
 
 
 def is_compiled(module: nn.Module) -> bool:
     """Whether this is what `torch.compile` makes of a module. To ask for its class would import all of the compiler."""
     return "_orig_mod" in module._modules and hasattr(module, "dynamo_ctx")
+
+
+def _compiler_of(compiled: Any) -> Any:
+    """What `module.compile(...)` compiled with. Its options are kept nowhere but in the compiled call."""
+    (cell,) = compiled.get_compiler_config.__closure__
+    return cell.cell_contents
 
 
 def _content(cell: Any) -> Any:

@@ -75,7 +75,7 @@ class Family(nn.Module, ABC):
         laws = self.laws([plain.flat(mean) for mean in means])
         rounds = [
             [
-                law.rsample(generator=sources[mean.device]).reshape(mean.shape).to(mean.dtype)
+                law.rsample(torch.Size(), sources[mean.device]).reshape(mean.shape).to(mean.dtype)
                 for law, mean in zip(laws, means, strict=True)
             ]
             for _ in range(count or 1)  # so that the first of many is the draw alone

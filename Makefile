@@ -31,11 +31,11 @@ bench: $(READY)  ## what being Bayesian costs beside the plain network and other
 	$(foreach name,$(BENCHMARKS),$(BIN)/python -m benchmarks.$(name) $(if $(filter step training,$(name)),--compiled) &&) $(BIN)/python -m benchmarks.performance
 
 reproduce: $(READY)  ## every experiment of the paper, three seeds each: minutes on a GPU, days without
-	$(BIN)/tribayes reproduce all
-	$(BIN)/tribayes results
+	$(BIN)/python -m reproduction reproduce all
+	$(BIN)/python -m reproduction results
 
 results: $(READY)  ## docs/results.md, its pictures and README's table from the files in results/
-	$(BIN)/tribayes results
+	$(BIN)/python -m reproduction results
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tribayes needs Python 3.11 or newer")'

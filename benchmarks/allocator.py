@@ -16,9 +16,10 @@ import torch
 
 from benchmarks.racing import Timing, plain_candidate, race
 from tribayes._text import format_table
-from tribayes.experiments.catalogue import experiment
-from tribayes.experiments.trainer import Examples, Trainer
 from tribayes.inference.allocator import has_glibc, keep_freed_memory, set_thresholds
+from tribayes.recipes.experiments import experiment
+from tribayes.recipes.recipe_trainer import RecipeTrainer
+from tribayes.runs.trainer import Examples, Trainer
 
 USUAL, KEPT = "usual", "kept"
 CASES = (  # experiment, size of an image, bytes of the largest activation
@@ -50,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> None:
 def _trainer(name: str, shape: tuple[int, ...]) -> Trainer:
     source = torch.Generator().manual_seed(0)
     images, labels = torch.rand(2000, *shape, generator=source), torch.randint(10, (2000,), generator=source)
-    return Trainer(experiment(name), Examples(images, labels), seed=0)
+    return RecipeTrainer(experiment(name), Examples(images, labels), seed=0)
 
 
 def _faults_of_a_step(trainer: Trainer, choose: Callable[[], None], steps: int = 10) -> float:

@@ -26,7 +26,7 @@ import tribayes as tb
 from benchmarks.subject import NETWORK, Subject, subject
 from tribayes._progress import progress_bar
 from tribayes._text import format_table
-from tribayes.experiments.environment import device_name
+from tribayes.runs.environment import device_name
 
 RESULTS = Path(__file__).resolve().parent / "results" / "estimators.json"
 CANDIDATES = (("plain", 1), ("plain", 2), ("antithetic", 2), ("local", 1), ("local", 2))
@@ -88,7 +88,7 @@ def measure(held: Subject, repeats: int, seconds: float) -> list[Row]:
 
 def _terms(held: Subject, estimator: str, samples: int) -> tb.ELBOTerms:
     elbo = tb.ELBO(tb.Categorical(), data_size=len(held.train), kl_weight=0.01, samples=samples, estimator=estimator)
-    terms: tb.ELBOTerms = elbo(held.model, held.train.images[:BATCH], held.train.labels[:BATCH])
+    terms: tb.ELBOTerms = elbo(held.model, held.train.inputs[:BATCH], held.train.targets[:BATCH])
     return terms
 
 
@@ -121,7 +121,7 @@ def _timings(held: Subject, seconds: float) -> dict[tuple[str, int], list[float]
 
 def _wait(held: Subject) -> None:
     """A GPU is still at work when its call returns."""
-    if held.train.images.is_cuda:
+    if held.train.inputs.is_cuda:
         torch.cuda.synchronize()
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import platform
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 import tribayes as tb
 from benchmarks.racing import plain_candidate, race
+from tribayes.runs.environment import device_name
 
 SECONDS = 1.0  # for the two rates
 
@@ -35,7 +35,7 @@ def describe(device: torch.device, quick: bool = False) -> Machine:
     """Look around, and measure the rates."""
     return Machine(
         kind=kind_of(device),
-        name=torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        name=device_name(device),
         threads=torch.get_num_threads(),
         python=platform.python_version(),
         torch=torch.__version__,
@@ -78,10 +78,3 @@ def product_rate(device: torch.device, quick: bool = False) -> float:
 def _median(run: object, device: torch.device, quick: bool) -> float:
     timings = race([plain_candidate("rate", run)], device, SECONDS / (20 if quick else 2), base="rate")
     return timings[0].seconds[1]
-
-
-def _processor() -> str:
-    """The processor's name, where the system tells it."""
-    table = Path("/proc/cpuinfo")
-    names = re.findall(r"^model name\s*:\s*(.+)$", table.read_text(), re.MULTILINE) if table.is_file() else []
-    return names[0] if names else platform.processor() or platform.machine()

@@ -22,7 +22,7 @@ from torch import Tensor
 import tribayes as tb
 from benchmarks.subject import NETWORK, Subject, subject
 from tribayes._text import format_table
-from tribayes.experiments.environment import device_name
+from tribayes.runs.environment import device_name
 
 RESULTS = Path(__file__).resolve().parent / "results" / "moments.json"
 USUAL = 200
@@ -87,7 +87,7 @@ def main() -> None:
 
 def measure(held: Subject, examples: int, samples: int, repeats: int) -> Result:
     """The first test examples, asked in three ways."""
-    images = held.test.images[:examples]
+    images = held.test.inputs[:examples]
     reference = tb.predict(held.model, images, samples, seed=1, keep_samples=False)
     preds = {"moments": _by_moments(held, images), f"{USUAL} samples": _by_samples(held, images)}
     errors = {name: Errors.of(pred, reference) for name, pred in preds.items()}

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tribayes.experiments.models import Cifar10Full, LeNet
+from tribayes.recipes.networks import Cifar10Full, LeNet
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ from pathlib import Path
 import torch
 
 from tribayes.data import load
-from tribayes.experiments.catalogue import experiment
-from tribayes.experiments.inputs import prepare
-from tribayes.experiments.setting import Setting
-from tribayes.experiments.trainer import WINDOW, Examples, Trainer
 from tribayes.nn.module import BayesianModule
+from tribayes.recipes.examples import prepare
+from tribayes.recipes.experiments import experiment
+from tribayes.recipes.recipe_run import RecipeRun
+from tribayes.recipes.recipe_trainer import RecipeTrainer
+from tribayes.recipes.setting import Setting
+from tribayes.runs.trainer import WINDOW, Examples
 
 NETWORK = "mnist-lenet100"
 WITHOUT_DATA = "digits"
@@ -45,7 +47,7 @@ def _briefly_trained(setting: Setting, iterations: int, device: torch.device) ->
             raise
         other = _briefly_trained(experiment(WITHOUT_DATA), iterations, device)
         return Subject(other.model, other.train, other.test, f"{other.words}, for want of {setting.data}")
-    trainer = Trainer(setting.changed(iterations=iterations), train, seed=0)
+    trainer = RecipeTrainer(setting.changed(iterations=iterations), train, seed=0)
     while trainer.iteration < iterations:
         trainer.advance(min(WINDOW, iterations - trainer.iteration))
     assert isinstance(trainer.model, BayesianModule)
@@ -53,10 +55,8 @@ def _briefly_trained(setting: Setting, iterations: int, device: torch.device) ->
 
 
 def _of_run(folder: Path, device: torch.device) -> Subject:
-    from tribayes.experiments.run import Run  # needs safetensors
-
-    run = Run.open(folder)
-    model = run.load_model(device)
+    run = RecipeRun.open(folder)
+    model = run.network(device)
     if not isinstance(model, BayesianModule):
         raise SystemExit(f"{folder} holds a frequentist network: nothing to measure")
     train, test = _examples(run.setting, device)

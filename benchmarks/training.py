@@ -19,10 +19,11 @@ import torch
 from benchmarks import command
 from benchmarks.racing import quartiles
 from tribayes._text import format_table
-from tribayes.experiments.catalogue import experiment
-from tribayes.experiments.setting import Setting
-from tribayes.experiments.side_by_side import train_side_by_side
-from tribayes.experiments.trainer import WINDOW, Examples, Trainer
+from tribayes.recipes.experiments import experiment
+from tribayes.recipes.recipe_trainer import RecipeTrainer
+from tribayes.recipes.setting import Setting
+from tribayes.runs.side_by_side import train_side_by_side
+from tribayes.runs.trainer import WINDOW, Examples, Trainer
 
 WHOLE = 100_000
 ON_A_CPU = 5 * WINDOW
@@ -78,7 +79,7 @@ def _setting(which: str, arguments: argparse.Namespace) -> Setting:
 
 def _run(name: str, setting: Setting, examples: Examples, seeds: int) -> Duration:
     torch.compiler.reset()
-    trainers = [Trainer(setting, examples, seed) for seed in range(seeds)]
+    trainers = [RecipeTrainer(setting, examples, seed) for seed in range(seeds)]
     marks = [perf_counter()]
     train_side_by_side(trainers, lambda: marks.append(_now(trainers[0].device)))
     _check(trainers)

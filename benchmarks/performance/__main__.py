@@ -13,8 +13,7 @@ from pathlib import Path
 from benchmarks.performance.document import document
 from benchmarks.performance.readme import speed_block
 from benchmarks.store import RESULTS, ROOT
-from tribayes.experiments.document.readme import replaced
-from tribayes._files import store
+from pages.files import out_of_date, with_block, write_texts
 
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 
@@ -26,12 +25,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--readme", type=Path, default=README)
     arguments = parser.parse_args(words)
-    readme = replaced(arguments.readme.read_text(), speed_block(arguments.results), "speed")
-    for path, text in ((arguments.page, document(arguments.results)), (arguments.readme, readme)):
-        if not arguments.check:
-            store(path, text.encode())
-        elif not path.is_file() or path.read_text() != text:
-            raise SystemExit(f"{path.name} is not what the results say; run python -m benchmarks.performance")
+    readme = with_block(arguments.readme.read_text("utf-8"), "speed", speed_block(arguments.results))
+    texts = {arguments.page: document(arguments.results), arguments.readme: readme}
+    if not arguments.check:
+        write_texts(texts)
+    elif stale := out_of_date(texts):
+        raise SystemExit(f"{stale[0].name} is not what the results say; run python -m benchmarks.performance")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from benchmarks.performance.markdown import MISSING, number
 from benchmarks.performance.sections import INTRODUCTIONS, PARTS, TITLES
 from benchmarks.performance.targets import KINDS, TARGETS, Target
 from benchmarks.store import stored
-from tribayes.experiments.document.markdown import table
+from tribayes._text import markdown_table
 
 INTRODUCTION = """\
 # Performance
@@ -44,7 +44,7 @@ def _targets(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         found = MISSING if figure is None else f"{number(figure, 4)} {target.unit}"
         limit = f"≤ {number(target.limit, 4)} {target.unit}"
         rows.append([KINDS[target.kind], target.words, limit, found, _verdict(target, figure)])
-    return table(["on", "what", "target", "measured", ""], rows)
+    return markdown_table(["on", "what", "target", "measured", ""], rows)
 
 
 def _measured(target: Target, found: Sequence[Mapping[str, Any]]) -> float | None:

@@ -10,7 +10,7 @@ from benchmarks.learners import DETERMINISTIC, OURS
 from benchmarks.performance.markdown import MISSING, by_name
 from benchmarks.performance.targets import KINDS
 from benchmarks.store import stored
-from tribayes.experiments.document.markdown import table
+from tribayes._text import markdown_table
 
 _COLUMNS = {  # column → contender
     "**tribayes**": OURS,
@@ -33,7 +33,7 @@ def speed_block(folder: Path) -> str:
             times = by_name(row["timings"])
             found = [_cell(times[name]) if name in times else MISSING for name in _COLUMNS.values()]
             rows.append([f"{where}, {row['title']}", f"**{found[0]}**", *found[1:]])
-    return table(["training step, × the plain network's", *_COLUMNS], rows) if rows else "Not measured yet.\n"
+    return markdown_table(["training step, × the plain network's", *_COLUMNS], rows) if rows else "Not measured yet.\n"
 
 
 def _cell(timing: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from benchmarks.contenders import NAMES
 from benchmarks.learners import COMPILED, DETERMINISTIC, OURS
 from benchmarks.performance import floors
 from benchmarks.performance.markdown import MISSING, by_name, mebibytes, micro, milli, notes, number, ratio
-from tribayes.experiments.document.markdown import table
+from tribayes._text import markdown_table
 
 Stored = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ def draw_part(result: Stored) -> str:
     left = ours - floors.draw_floor(largest["size"], figures, machine)
     return (
         f'Microseconds, drawn by "{figures["sampler"]}"; "both" and mean field are forward + backward.\n\n'
-        + table(header, rows)
+        + markdown_table(header, rows)
         + f"\nLeft above the floor at K = {largest['size']:,}: {number(1e6 * left)} µs, "
         f"{number(100 * left / ours)} % of the time.\n"
     )
@@ -69,7 +69,7 @@ def _network_steps(row: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
     return (
         f"**{row['title']}**, batch {row['batch']}, {precision}, {row['random_weights']:,} random weights of "
         f"{row['weights']:,}.\n\n"
-        + table(["contender", "ms", "× deterministic (quartiles)", "how"], rows)
+        + markdown_table(["contender", "ms", "× deterministic (quartiles)", "how"], rows)
         + f"\nFloor: {floors.step_bytes(row['half'])} bytes per random weight more than the plain step, "
         f"{number(1e6 * (floor - plain))} µs at the speed of a copy: {floor / plain:.3f} × deterministic. "
         f"Left above it: {number(1e6 * (ours - floor))} µs, {(ours - floor) / plain:.3f} × deterministic.\n"
@@ -84,7 +84,7 @@ def training_part(result: Stored) -> str:
         spread = f"{number(middle)} ({number(lower)}–{number(upper)})"
         rows.append([one["name"], f"{one['iterations']:,}", number(one["seconds"]), number(one["whole"]), spread])
     header = ["run", "iterations", "seconds", "seconds for 100,000", "seconds for 1,000 (quartiles)"]
-    return table(header, rows)
+    return markdown_table(header, rows)
 
 
 def prediction_part(result: Stored) -> str:
@@ -98,7 +98,7 @@ def prediction_part(result: Stored) -> str:
     ways = [one["seconds"][1] for one in figures["timings"] if one["name"].startswith(prediction.PREDICT)]
     return (
         f"{figures['network']}, {figures['draws']} draws × {figures['images']:,} images.\n\n"
-        + table(["contender", "seconds", "× deterministic (quartiles)"], rows)
+        + markdown_table(["contender", "seconds", "× deterministic (quartiles)"], rows)
         + f"\nFloor: {number(bounds['operations'])} s by operations "
         f"({number(figures['flops_per_image'] / 1e6)} million per image), {number(bounds['bytes'])} s by what the "
         f"layers read and write ({number(figures['bytes_per_image'] / 1024)} KiB per image). Left above the larger: "
@@ -118,11 +118,11 @@ def growth_part(result: Stored) -> str:
     ]
     exponents = [[name, f"{value:.2f}"] for name, value in figures["exponents"].items()]
     return (
-        table(["weights", "deterministic, ms", "ours, ms", "ratio (quartiles)"], weights)
+        markdown_table(["weights", "deterministic, ms", "ours, ms", "ratio (quartiles)"], weights)
         + "\n"
-        + table(["draws per step, LeNet-100", "ours, ms", "× one draw (quartiles)"], samples)
+        + markdown_table(["draws per step, LeNet-100", "ours, ms", "× one draw (quartiles)"], samples)
         + "\n"
-        + table(["time grows with", "exponent"], exponents)
+        + markdown_table(["time grows with", "exponent"], exponents)
         + "\nFloor: exponent 1 in both, where bytes and operations and not launches decide.\n"
     )
 
@@ -147,7 +147,7 @@ def _network_memory(row: Mapping[str, Any]) -> str:
     header = ["contender", "kept, MiB", "× deterministic", "peak, MiB", "× deterministic", "kept with buffers, ×"]
     return (
         f"**{row['title']}**, batch {row['batch']}. A draw of ours is {mebibytes(found[OURS]['draw'])} MiB, and so are "
-        "its gradients in the backward pass.\n\n" + table(header, rows)
+        "its gradients in the backward pass.\n\n" + markdown_table(header, rows)
     )
 
 

@@ -48,7 +48,7 @@ from tribayes.prediction import (
 
 __version__ = "0.1.0"
 
-_ON_DEMAND = ("plots", "report", "data")  # `tb.plots` imports matplotlib when it is first used
+_ON_DEMAND = ("plots", "report", "data", "runs")  # `tb.plots` imports matplotlib when it is first used
 
 
 def __getattr__(name: str) -> ModuleType:

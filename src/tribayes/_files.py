@@ -9,29 +9,52 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from tribayes._errors import refusal
 
-_UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
+# EBADF: NFS locks only what is open for writing, which a folder never is
+_UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF}
 
 
-def store(path: Path, content: bytes) -> None:
-    """Write a file in one step: until the new content is on the disk, the old file stays as it was."""
-    temporary = path.with_name(f".{path.name}.new")  # one name: what a crash leaves behind, the next write takes over
+def store(path: Path, content: bytes, *, contested: bool = False) -> None:
+    """Write a file in one step: until the new content is on the disk, the old file stays as it was.
+
+    The content goes to a temporary file in the same folder, which then takes the name `path`. It always has the same
+    name, so that the next write takes over what a crash leaves behind. Where processes may write the same file at the
+    same time (`contested`), each has a temporary file of its own: the last one wins, and nothing is mixed.
+
+    >>> store(folder / "numbers.txt", b"1 2 3")
+    >>> (folder / "numbers.txt").read_bytes()
+    b'1 2 3'
+    """
+    temporary = path.with_name(f".{path.name}.{uuid4().hex if contested else 'new'}")
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except OSError as error:
+        temporary.write_bytes(content)
+        put_in_place(temporary, path)
+    except BaseException as error:
         with suppress(OSError):  # there may be nothing to remove, nor the right to
             temporary.unlink()
-        raise not_written(path, error) from error
+        if isinstance(error, OSError):
+            raise not_written(path, error) from error
+        raise
+
+
+def put_in_place(finished: Path, path: Path) -> None:
+    """Give a finished file of the same folder its name, in one step, once its content is on the disk."""
+    with finished.open("r+b") as file:  # Windows syncs only what is open for writing
+        os.fsync(file.fileno())
+    os.replace(finished, path)
+    _sync_folder(path.parent)
 
 
 def store_json(path: Path, value: Any) -> None:
+    """Write plain values as a JSON file, in one step; NaN and infinity, which JSON does not have, are refused.
+
+    >>> store_json(folder / "scores.json", {"error": 0.02})
+    >>> read_json(folder / "scores.json")
+    {'error': 0.02}
+    """
     store(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
@@ -55,6 +78,7 @@ def add_line(path: Path, line: str) -> None:
 
 
 def make_folder(folder: Path) -> None:
+    """Make a folder and those above it; one that is there already is left as it is."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -81,10 +105,14 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """Hold the folder; an error where another process does. The system lets go of it when a process ends or is killed.
+def only_one(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold the folder, for one process at a time. The system lets go of it when a process ends or is killed.
 
-    Where a file system locks no folders (some network ones) or there is no such lock (Windows), nothing is held.
+    Where another process holds it: an error, or with `wait` a pause until it lets go. Where a file system locks no
+    folders (some network ones) or there is no such lock (Windows), nothing is held.
+
+    >>> with only_one(folder):
+    ...     store(folder / "mine.txt", b"nobody else writes here")
     """
     try:
         import fcntl
@@ -94,7 +122,7 @@ def only_one(folder: Path) -> Iterator[None]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             remedy = "wait for it, or choose another folder"
             raise refusal("--run", str(folder), "be free, but another process trains in it", remedy) from error

@@ -14,7 +14,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str
     weight  12
     b        3
     """
-    cells = [[_text(cell) for cell in row] for row in rows]
+    cells = [[_cell(cell) for cell in row] for row in rows]
     widths = [max(len(text) for text in column) for column in zip(header, *cells, strict=True)]
     right = [all(_is_numeric(row[i]) for row in rows) and bool(rows) for i in range(len(header))]
 
@@ -29,24 +29,56 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The same for a page in Markdown; every row has as many cells as the header."""
+    """The same for a page in Markdown; every row has as many cells as the header.
+
+    >>> print(markdown_table(["name", "K"], [["weight", "12"]]), end="")
+    | name | K |
+    | --- | --- |
+    | weight | 12 |
+    """
     lines = [list(header), ["---"] * len(header), *(list(row) for row in rows)]
     if any(len(line) != len(header) for line in lines):
         raise ValueError(f"a row of the table {list(header)} has another number of cells")
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def percent(share: float, digits: int = 0) -> str:
+def number(value: float, decimals: int | None = None) -> str:
+    """A number with its thousands set apart; a float has `decimals`, else three, or powers of ten where it is tiny.
+
+    >>> number(60_000), number(0.05), number(0.00012), number(1234.5, decimals=1)
+    ('60,000', '0.050', '1.2e-04', '1,234.5')
+    """
+    if isinstance(value, int):
+        return f"{value:,}"
+    if decimals is None and value and abs(value) < 0.001:
+        return f"{value:.1e}"
+    return f"{value:,.{3 if decimals is None else decimals}f}"
+
+
+def percent(share: float, decimals: int = 0) -> str:
     """A share as a percentage.
 
     >>> percent(0.0213, 1)
     '2.1 %'
     """
-    return f"{100 * share:.{digits}f} %"
+    return f"{100 * share:.{decimals}f} %"
+
+
+def level_text(level: float) -> str:
+    """A credibility level as a percentage, with no more digits than it needs.
+
+    >>> level_text(0.95), level_text(0.999)
+    ('95 %', '99.9 %')
+    """
+    return f"{100 * level:g} %"
 
 
 def minus(text: str) -> str:
-    """With the minus sign of a printed page."""
+    """The same text with the minus sign of a printed page.
+
+    >>> minus("-0.5")
+    '−0.5'
+    """
     return text.replace("-", "−")
 
 
@@ -54,11 +86,7 @@ def _is_numeric(cell: object) -> bool:
     return cell is None or isinstance(cell, int | float)
 
 
-def _text(cell: object) -> str:
+def _cell(cell: object) -> str:
     if cell is None:
         return "-"
-    if isinstance(cell, float):
-        return f"{cell:.1e}" if cell and abs(cell) < 0.001 else f"{cell:.3f}"
-    if isinstance(cell, int) and not isinstance(cell, bool):
-        return f"{cell:,}"
-    return str(cell)
+    return number(cell) if isinstance(cell, int | float) and not isinstance(cell, bool) else str(cell)

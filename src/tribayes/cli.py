@@ -13,18 +13,16 @@ import typer
 
 from tribayes._errors import refusal
 from tribayes._text import format_table
-from tribayes.experiments import fitting
-from tribayes.experiments.asking import ask_about
-from tribayes.experiments.catalogue import EXPERIMENTS
-from tribayes.experiments.environment import choose_device, compute_repeatably, use_threads
-from tribayes.experiments.judging import comparison, evaluate_run, summary
-from tribayes.experiments.options import parse_changes
-from tribayes.experiments.page import report_run
-from tribayes.experiments.reproduce import Place, entries_of, estimate, pending
-from tribayes.experiments.reproduce import reproduce as run_all
-from tribayes.experiments.run import Run
-from tribayes.experiments.stopping import Stopped
 from tribayes.inference.allocator import keep_freed_memory
+from tribayes.prediction import ClassificationSummary
+from tribayes.recipes import fitting
+from tribayes.recipes.experiments import EXPERIMENTS
+from tribayes.recipes.image_files import ask_about
+from tribayes.recipes.options import parse_changes
+from tribayes.recipes.recipe_run import RecipeRun
+from tribayes.runs import Stopped, comparison
+from tribayes.runs.display import train_shown
+from tribayes.runs.environment import choose_device, compute_repeatably, use_threads
 
 app = typer.Typer(
     name="tribayes",
@@ -39,6 +37,12 @@ DataDir = Annotated[Path | None, typer.Option(help="Where data sets lie; also $T
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU. Default: torch's choice.")]
 Samples = Annotated[int, typer.Option(min=1, help="How many networks to draw.")]
+
+_ANY_WORDS = {"allow_extra_args": True, "ignore_unknown_options": True}
+_IN_A_CLONE = (
+    "the paper's experiments are made where their results are kept: clone the repository of tribayes, and in it run "
+    "`python -m reproduction {command}` or `make {target}`."
+)
 
 
 def main() -> None:
@@ -62,7 +66,7 @@ def common(traceback: Annotated[bool, typer.Option("--traceback", help="Show whe
 
 @app.command()
 def experiments() -> None:
-    """List the catalogue."""
+    """List the experiments that `fit` knows."""
     header = ["experiment", "data", "network", "family", "iterations", "batch", "rate"]
     rows = [
         [s.name, s.data, s.network, s.family, s.iterations, s.batch, f"{s.learning_rate:g}"]
@@ -94,27 +98,27 @@ def fit(
         if value is not None and wanted.setdefault(key, value) != value:
             raise refusal(f"--{key}", value, f"agree with --set {key}={wanted[key]}", "give one of the two")
     request = fitting.Request(name, run, seed, wanted, device, threads, data_dir)
-    job = fitting.resumed_job(request) if resume else fitting.new_job(request)
-    if job is None:
+    under_way = fitting.resumed_fit(request) if resume else fitting.new_fit(request)
+    if under_way is None:
         print(f"{request.place} is finished already.")
     else:
-        _train(job, resume, checkpoint_seconds, tensorboard)
+        _train(under_way, resume, checkpoint_seconds, tensorboard)
     print(f"\nNext:\n  tribayes evaluate {request.place}")
-    if Run.open(request.place).setting.bayesian:
+    if RecipeRun.open(request.place).setting.bayesian:
         print(f"  tribayes report {request.place}")
 
 
-def _train(job: fitting.Job, resume: bool, checkpoint_seconds: float, tensorboard: bool) -> None:
+def _train(under_way: fitting.Fit, resume: bool, checkpoint_seconds: float, tensorboard: bool) -> None:
     try:
         with ExitStack() as stack:
-            session = job.begin(checkpoint_seconds, stack)
+            session = under_way.begin(checkpoint_seconds, stack)
             if tensorboard:
                 fitting.add_tensorboard(session, stack)
             for note in fitting.notes(session, resume):
                 print(note)
-            fitting.train_shown(session)
+            train_shown([session], session.run.name)
     except Stopped as stopped:
-        print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {job.run.folder}")
+        print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {under_way.run.folder}")
         raise typer.Exit(stopped.exit_code) from stopped
     print(fitting.posterior_text(session))
 
@@ -124,8 +128,9 @@ def evaluate(
     run: RunArgument, data_dir: DataDir = None, device: Device = "auto", samples: Samples = 200, threads: Threads = None
 ) -> None:
     """Judge a run by its test images: error, NLL, calibration, certain or not."""
-    found = Run.open(run)
-    print(summary(evaluate_run(found, data_dir, _device(device, threads), samples, sys.stdout.isatty())))
+    found = RecipeRun.open(run)
+    scores = found.judged(data_dir, _device(device, threads), samples, progress=sys.stdout.isatty())
+    print(ClassificationSummary.from_dict(scores))
     print(f"\nWritten to {found.path('evaluation.json')}")
 
 
@@ -140,7 +145,8 @@ def report(
 ) -> None:
     """Write the HTML page about a run."""
     path = run / "report.html" if out is None else out
-    print(report_run(Run.open(run), path, data_dir, _device(device, threads), samples, sys.stdout.isatty()))
+    found = RecipeRun.open(run)
+    print(found.report(path, data_dir, _device(device, threads), samples, progress=sys.stdout.isatty()))
 
 
 @app.command()
@@ -159,50 +165,26 @@ def predict(
     as they are: MNIST, Fashion-MNIST and the digits show light strokes on a dark ground.
     """
     folder = run / "predictions" if out is None else out
-    for answer in ask_about(Run.open(run), images, folder, data_dir, _device(device, threads), samples):
+    for answer in ask_about(RecipeRun.open(run), images, folder, data_dir, _device(device, threads), samples):
         print(answer)
 
 
 @app.command()
 def compare(runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of evaluated runs.")]) -> None:
     """Set evaluated runs beside each other."""
-    print(comparison([Run.open(folder) for folder in runs]))
+    print(comparison([RecipeRun.open(folder) for folder in runs]))
 
 
-@app.command()
-def reproduce(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="digits, mnist, fashion, cifar10, trials or all.")],
-    data_dir: DataDir = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of every experiment.")] = 3,
-    device: Device = "auto",
-    side_by_side: Annotated[int | None, typer.Option(min=1, help="Runs at once. Default: 6 on a GPU, else 1.")] = None,
-    iterations: Annotated[int | None, typer.Option(min=1, help="Shorten every run: does it work?")] = None,
-    runs: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs/reproduce"),
-    results: Annotated[Path, typer.Option(help="Where result files go.")] = Path("results"),
-    threads: Threads = None,
-) -> None:
-    """Make the paper's experiments: train, judge, write the result files. Runs that are done are not done again."""
-    place = Place(runs, results, _device(device, threads), data_dir)
-    entries = pending(entries_of(suite, seeds, iterations), results)
-    if place.device.type == "cpu" and entries:
-        print(estimate(entries, place))
-    try:
-        run_all(entries, place, side_by_side or (6 if place.device.type == "cuda" else 1))
-    except Stopped as stopped:
-        print(f"\n{stopped}; the same command continues.")
-        raise typer.Exit(stopped.exit_code) from stopped
-    print(f"\nAll results of {suite} are in {results}; `tribayes results` makes tables and figures of them.")
+@app.command(context_settings=_ANY_WORDS)
+def reproduce() -> None:
+    """Make the paper's experiments: in a clone of the repository."""
+    raise ValueError(_IN_A_CLONE.format(command="reproduce all", target="reproduce"))
 
 
-@app.command()
-def results(
-    check: Annotated[bool, typer.Option("--check", help="Only say whether they are up to date.")] = False,
-    root: Annotated[Path, typer.Option(help="The repository: results/, docs/ and README.md lie in it.")] = Path(),
-) -> None:
-    """Make docs/results.md, its figures and README's table from the result files."""
-    from tribayes.experiments.document.__main__ import main as document  # needs matplotlib, as no other command does
-
-    raise typer.Exit(document(["--root", str(root), *(["--check"] if check else [])]))
+@app.command(context_settings=_ANY_WORDS)
+def results() -> None:
+    """Make the tables and figures of the paper's experiments: in a clone of the repository."""
+    raise ValueError(_IN_A_CLONE.format(command="results", target="results"))
 
 
 def _device(word: str, threads: int | None) -> torch.device:

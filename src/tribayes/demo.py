@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import tribayes as tb
 from tribayes.data import Split, load_digits
-from tribayes.experiments.models import DigitsNet
+from tribayes.recipes.networks import DigitsNet
 from tribayes.report import classification_report
 
 REPORT = Path("runs/demo/report.html")

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import tribayes as tb
-from tribayes.experiments.models import LeNet
 from tribayes.prediction.collecting import _GROUP
+from tribayes.recipes.networks import LeNet
 
 
 @pytest.mark.parametrize("precision", [None, torch.bfloat16])

@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from tests.compiling import draws_are_compiled
-from tribayes.experiments.catalogue import experiment
-from tribayes.experiments.environment import compute_repeatably
-from tribayes.experiments.side_by_side import train_side_by_side
-from tribayes.experiments.trainer import Examples, Trainer
+from tribayes.recipes.experiments import experiment
+from tribayes.recipes.recipe_trainer import RecipeTrainer
+from tribayes.runs.environment import compute_repeatably
+from tribayes.runs.side_by_side import train_side_by_side
+from tribayes.runs.trainer import Examples, Trainer
 
 NAMES = [
     "mnist-lenet100",
@@ -31,13 +32,13 @@ def _repeatable() -> None:
     compute_repeatably()
 
 
-def trainer(name: str, seed: int = 0, iterations: int = 60, **changes: object) -> Trainer:
+def trainer(name: str, seed: int = 0, iterations: int = 60, **changes: object) -> RecipeTrainer:
     torch.manual_seed(1)
     shape = (3, 32, 32) if name.startswith("cifar") else (1, 28, 28)
     images, labels = torch.randn(500, *shape).cuda(), torch.randint(0, 10, (500,)).cuda()
     # so few images weigh the divergence heavily, and a higher rate would run away (NaN is equal to nothing)
     setting = experiment(name).changed(iterations=iterations, learning_rate=1e-4, **changes)
-    return Trainer(setting, Examples(images, labels), seed)
+    return RecipeTrainer(setting, Examples(images, labels), seed)
 
 
 def assert_same(a: Trainer, b: Trainer) -> None:

@@ -65,7 +65,10 @@ def test_axes_are_labelled_with_units_and_the_given_one_is_used() -> None:
 
 def test_predictions_without_any_uncertainty_can_be_drawn() -> None:
     pred = random_classes(sharpness=1e6)
-    uncertainty_histogram(pred, pred.label, score="confidence")
+    assert not pred.uncertainty("confidence").any()
+    ax = uncertainty_histogram(pred, pred.label, score="confidence", bins=5)
+    assert shares_of(ax, "right", 5) == pytest.approx([1, 0, 0, 0, 0])
+    assert ax.get_xlim() == (0, 1)  # an axis without length could not be read
 
 
 def test_bad_input_is_refused_by_name() -> None:

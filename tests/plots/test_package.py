@@ -7,8 +7,8 @@ from pathlib import Path
 import matplotlib
 
 from tests.plots.cases import images_for, line, noisy_targets, random_classes
-from tests.plots.test_posterior import TABLE
-from tests.plots.test_training import HISTORY
+from tests.plots.test_posterior_plot import TABLE
+from tests.plots.test_training_plot import HISTORY
 from tribayes import plots
 
 

@@ -267,12 +267,12 @@ def test_rows_that_get_lost_in_a_batch_are_noticed() -> None:
 LABELS: dict[str, tuple[object, type[Exception], str]] = {
     "too short": (
         torch.zeros(14, dtype=torch.long), ValueError,
-        "`targets` (=tensor of shape (14,), torch.int64) must have the shape (15,), one an example; "
+        "`targets` (=tensor of shape (14,), torch.int64) must have the shape (15,), one per example; "
         "check the order of the data.",
     ),
     "one-hot": (
         torch.zeros(15, 3, dtype=torch.long), ValueError,
-        "`targets` (=tensor of shape (15, 3), torch.int64) must have the shape (15,), one an example; "
+        "`targets` (=tensor of shape (15, 3), torch.int64) must have the shape (15,), one per example; "
         "check the order of the data.",
     ),
     "too large": (

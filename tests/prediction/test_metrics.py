@@ -101,14 +101,14 @@ class TestAuroc:
     def test_scores_of_any_size(self, scale: float) -> None:
         score, positive = numbers(40) * scale, coins(40)
         found = metrics.auroc(score, positive)
-        assert found == pytest.approx(brute.auroc(score.tolist(), positive.tolist()), abs=1e-6)
-        assert found == pytest.approx(roc_auc_score(positive, score), abs=1e-6)
+        assert found == pytest.approx(brute.auroc(score.tolist(), positive.tolist()), abs=1e-12)
+        assert found == pytest.approx(roc_auc_score(positive, score), abs=1e-12)
 
     def test_ties_count_half(self) -> None:
         score, positive = (numbers(40) * 1.5).round(), coins(40)
         assert len(score.unique()) < 10
         expected = brute.auroc(score.tolist(), positive.tolist())
-        assert metrics.auroc(score, positive) == pytest.approx(expected, abs=1e-6)
+        assert metrics.auroc(score, positive) == pytest.approx(expected, abs=1e-12)
 
     def test_scores_that_differ_in_the_last_digit_are_no_ties(self) -> None:
         score = 1 + torch.arange(4, dtype=torch.float64) * 2**-52
@@ -119,6 +119,30 @@ class TestAuroc:
         assert metrics.auroc(torch.tensor([-5.0, 3.0, 7.0]), positive) == 1
         assert metrics.auroc(torch.tensor([9.0, 3.0, 7.0]), positive) == 0
         assert metrics.auroc(torch.zeros(3), positive) == 0.5
+
+    @pytest.mark.parametrize("positives", [1, 3, 9])
+    def test_a_constant_score_tells_nothing(self, positives: int) -> None:
+        assert metrics.auroc(torch.full((10,), 0.3), torch.arange(10) < positives) == 0.5
+
+    def test_values_known_from_counting_pairs(self) -> None:
+        """Four wins and two ties in six pairs; then two wins and two ties in four."""
+        score, positive = torch.tensor([1.0, 2, 2, 3, 2]), torch.tensor([False, True, False, True, False])
+        assert metrics.auroc(score, positive) == pytest.approx((1 + 0.5 + 0.5 + 3) / 6)
+        score, positive = torch.tensor([5, 5, 7, 5]), torch.tensor([True, False, True, False])
+        assert metrics.auroc(score, positive) == pytest.approx((0.5 + 0.5 + 2) / 4)
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_every_mixture_of_ties_is_the_double_loop(self, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        score = torch.randint(0, 1 + seed, (30,), generator=generator)
+        positive = torch.rand(30, generator=generator) < 0.3
+        expected = brute.auroc(score.tolist(), positive.tolist())
+        for dtype in (torch.int64, torch.float16, torch.float64):
+            assert metrics.auroc(score.to(dtype), positive) == pytest.approx(expected, abs=1e-14)
+
+    def test_whole_numbers_beyond_a_floats_digits_are_told_apart(self) -> None:
+        score = torch.tensor([2**53, 2**53 + 1])
+        assert metrics.auroc(score, torch.tensor([False, True])) == 1
 
     def test_wrong_against_right_by_every_score(self) -> None:
         pred = predictive(dirichlet(20, 60, 4))
@@ -175,13 +199,14 @@ class TestRiskCoverage:
         accuracy = {c: metrics.accuracy_at_coverage(uncertainty, wrong, c) for c in (0.01, 0.5, 0.8, 1.0)}
         assert accuracy == pytest.approx({0.01: 1.0, 0.5: 1.0, 0.8: 6 / 8, 1.0: 6 / 10})
 
-    @pytest.mark.parametrize("coverage", [0.0, -0.5, 1.5, math.nan])
+    @pytest.mark.parametrize("coverage", [0.0, -0.5, 1.5, math.nan, True, None])
     def test_a_coverage_outside_is_refused(self, coverage: float) -> None:
         with refused(f"`coverage` (={coverage}) must lie in (0, 1]; it is the share of examples that is kept."):
             metrics.accuracy_at_coverage(numbers(4), coins(4), coverage)
 
 
 PAIRED = {"positive": metrics.auroc, "wrong": metrics.risk_coverage}
+SCORE = {"positive": "score", "wrong": "uncertainty"}  # what the flags stand beside
 
 
 @pytest.mark.parametrize("name", PAIRED)
@@ -194,17 +219,43 @@ class TestRefusedScores:
     @pytest.mark.parametrize(("score", "flags"), [((3,), (4,)), ((0,), (0,)), ((3, 2), (3, 2))])
     def test_shapes(self, name: str, score: tuple[int, ...], flags: tuple[int, ...]) -> None:
         text = (
-            f"`{name}` (=tensor of shape {flags}, torch.bool) must match the scores' shape {score}, (N,) with N > 0; "
+            f"`{name}` (=tensor of shape {flags}, torch.bool) must match the shape of `{SCORE[name]}`, {score}; "
             "check the data."
         )
+        if score != (3,):
+            text = (
+                f"`{SCORE[name]}` (=tensor of shape {score}, torch.float32) must have the shape (N,) with N > 0; "
+                "pass one number per example."
+            )
         with refused(text):
             PAIRED[name](torch.zeros(score), torch.zeros(flags, dtype=torch.bool))
 
-    @pytest.mark.parametrize("bad", [math.nan, math.inf])
+    @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
     def test_scores_that_are_not_finite(self, name: str, bad: float) -> None:
-        text = "`score` (=tensor of shape (2,), torch.float32) must be finite; check the prediction."
+        text = f"`{SCORE[name]}` (={bad} at (1,), 1 of 2 entries) must be finite; check the prediction."
         with refused(text):
             PAIRED[name](torch.tensor([1.0, bad]), torch.tensor([True, False]))
+
+    @pytest.mark.parametrize("bad", [[1.0, 2.0], torch.tensor([True, False]), torch.zeros(2, dtype=torch.complex64)])
+    def test_scores_that_are_no_real_numbers(self, name: str, bad: object) -> None:
+        with pytest.raises(
+            TypeError, match=f"^`{SCORE[name]}` .* must be a tensor of real numbers; pass an uncertainty"
+        ):
+            PAIRED[name](bad, torch.tensor([True, False]))
+
+    def test_flags_that_are_no_tensor(self, name: str) -> None:
+        with refused(f"`{name}` (=[True, False]) must be a tensor of bools; pass {name}.bool().", TypeError):
+            PAIRED[name](numbers(2), [True, False])
+
+
+def test_foreign_scores_are_checked_by_their_own_names() -> None:
+    with refused("`outside` (=nan at (0,), 1 of 2 entries) must be finite; check the prediction."):
+        metrics.out_of_distribution_auroc(numbers(3), torch.tensor([math.nan, 0.0]))
+    with refused(
+        "`inside` (=tensor of shape (0,), torch.float32) must have the shape (N,) with N > 0; pass one number "
+        "per example."
+    ):
+        metrics.out_of_distribution_auroc(torch.zeros(0), numbers(3))
 
 
 LABELLED = [metrics.negative_log_likelihood, metrics.brier_score, metrics.calibration_error, metrics.reliability]
@@ -224,7 +275,7 @@ class TestRefusedLabels:
     )
     def test_of_another_shape(self, metric, targets: Tensor) -> None:
         value = f"tensor of shape {tuple(targets.shape)}, torch.int64" if len(targets) > 1 else "0"
-        text = f"`targets` (={value}) must have the shape (60,), one an example; check the order of the data."
+        text = f"`targets` (={value}) must have the shape (60,), one per example; check the order of the data."
         with refused(text):
             metric(PROBABILITIES, targets)
 
@@ -235,6 +286,65 @@ class TestRefusedLabels:
         )
         with refused(text, TypeError):
             metric(PROBABILITIES, TARGETS.float())
+
+
+@pytest.mark.parametrize("metric", [*LABELLED, metrics.class_indices], ids=lambda metric: metric.__name__)
+class TestRefusedProbabilities:
+    """What is no table of probabilities has no score, however well one could be computed."""
+
+    def broken(self, value: float) -> Tensor:
+        probabilities = PROBABILITIES.clone()
+        probabilities[7, 2] = value
+        return probabilities
+
+    @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+    def test_not_finite(self, metric, bad: float) -> None:
+        with refused(
+            f"`probabilities` (={bad} at (7, 2), 1 of 240 entries) must be finite; check the network's outputs."
+        ):
+            metric(self.broken(bad), TARGETS)
+
+    @pytest.mark.parametrize("bad", [-0.25, 1.5])
+    def test_outside_the_unit_interval(self, metric, bad: float) -> None:
+        with refused(
+            f"`probabilities` (={bad} at (7, 2), 1 of 240 entries) must lie in [0, 1]; "
+            "pass logits.softmax(-1) where the network returns logits."
+        ):
+            metric(self.broken(bad), TARGETS)
+
+    def test_logits(self, metric) -> None:
+        logits = 5 * torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+        with pytest.raises(ValueError, match=r"^`probabilities` .* must lie in \[0, 1\]; pass logits\.softmax\(-1\)"):
+            metric(logits, TARGETS)
+
+    def test_rows_that_do_not_sum_to_one(self, metric) -> None:
+        halved = PROBABILITIES.clone()
+        halved[3:5] /= 2
+        with refused(
+            "`probabilities` (='row 3 with the sum 0.5, 2 of 60 rows') must sum to 1 in every row; "
+            "pass logits.softmax(-1) where the network returns logits."
+        ):
+            metric(halved, TARGETS)
+
+    @pytest.mark.parametrize("shape", [(60,), (60, 4, 1), (0, 4), (60, 0)])
+    def test_of_another_shape(self, metric, shape: tuple[int, ...]) -> None:
+        with refused(
+            f"`probabilities` (=tensor of shape {shape}, torch.float32) must have the shape (N, C), one row per "
+            "example, and not be empty; check the data."
+        ):
+            metric(torch.zeros(shape), TARGETS)
+
+    @pytest.mark.parametrize("bad", [[[0.5, 0.5]], torch.ones(60, 1, dtype=torch.int64)], ids=["list", "integers"])
+    def test_that_are_no_real_numbers(self, metric, bad: object) -> None:
+        with pytest.raises(
+            TypeError, match=r"^`probabilities` .* must be a tensor of real numbers; pass class probabil"
+        ):
+            metric(bad, TARGETS)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+    def test_rounding_is_no_fault(self, metric, dtype: torch.dtype) -> None:
+        probabilities = dirichlet(1, 500, 1000)[0].to(dtype)
+        assert metric(probabilities, torch.arange(500)) is not None
 
 
 @pytest.mark.parametrize("bins", [0, -1, 2.5])

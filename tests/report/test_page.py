@@ -101,6 +101,12 @@ def test_numbers_stand_to_the_right_with_equal_decimals() -> None:
     assert html.html().count('<th scope="row">') == 3
 
 
+def test_numbers_that_are_not_finite_are_shown_as_they_are() -> None:
+    page = Report("t")
+    page.section("s").table(["name", "rho"], [["a", float("nan")], ["b", float("-inf")], ["c", 0.25]])
+    assert re.findall(r'<td class="number">([^<]*)</td>', page.html()) == ["nan", "−inf", "0.25"]
+
+
 def test_a_percent_sign_stays_with_its_number() -> None:
     page = Report("t")
     page.section("s").table(["level"], [["95 %"]])
@@ -156,8 +162,8 @@ def test_a_failure_leaves_the_old_file_and_no_litter(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(*((os, "replace", full) if step == "replace" else (Path, "write_text", full)))
-    with pytest.raises(OSError, match=r"`path` .* must be in a folder that can be written; .* No space left"):
+    monkeypatch.setattr(*((os, "replace", full) if step == "replace" else (Path, "write_bytes", full)))
+    with pytest.raises(OSError, match=r"report\.html could not be written: No space left on device; free some space"):
         Report("new").write(path)
     monkeypatch.undo()
     assert path.read_text() == before
@@ -166,7 +172,7 @@ def test_a_failure_leaves_the_old_file_and_no_litter(
 
 def test_an_impossible_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OSError, match=r"`path` \(='.*file/report.html'\) must be in a folder that can be written"):
+    with pytest.raises(OSError, match=r"/file could not be written: File exists; .* or choose another folder"):
         Report("t").write(tmp_path / "file" / "report.html")
     with pytest.raises(ValueError, match=r"`path` .* must be a file, not a folder; add a name, such as report.html"):
         Report("t").write(tmp_path)

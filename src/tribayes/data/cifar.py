@@ -1,4 +1,4 @@
-"""CIFAR's binary files: records of a label and 3 × 32 × 32 pixels, a byte each, with nothing between them."""
+"""CIFAR's binary files: records of a label and 3 × 32 × 32 pixels, one byte each, with nothing between them."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException, HTTPResponse
@@ -11,6 +10,7 @@ from pathlib import Path
 from urllib import request
 from urllib.error import HTTPError, URLError
 
+from tribayes._files import only_one, put_in_place
 from tribayes._progress import progress_bar
 from tribayes.data.catalogue import Packed
 
@@ -40,11 +40,14 @@ class _NoResumeError(Exception):
 
 
 def fetch(packed: Packed, folder: Path, progress: bool = True, timeout: float = 30.0) -> Path:
-    """Bring a file into `folder`. A transfer cut off leaves FILE.part, and the next call goes on from there."""
+    """Bring a file into `folder`. A transfer cut off leaves FILE.part, and the next call goes on from there.
+
+    Processes that start together wait for each other: they would write into the same part.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     target, part = folder / packed.name, folder / f"{packed.name}.part"
     failures = []
-    with _one_at_a_time(folder):
+    with only_one(folder, wait=True):
         if target.is_file():  # another process was first
             return target
         for url in packed.urls:
@@ -53,7 +56,7 @@ def fetch(packed: Packed, folder: Path, progress: bool = True, timeout: float = 
             except (OSError, HTTPException, _WrongFileError, _CutOffError) as error:
                 failures.append(f"{url}: {_reason(error)}")
             else:
-                os.replace(part, target)
+                put_in_place(part, target)
                 return target
     raise DownloadError(failures)
 
@@ -142,23 +145,6 @@ def _opener() -> request.OpenerDirector:
     ):
         opener.add_handler(handler())
     return opener
-
-
-@contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let other processes wait: several runs that start together would write into the same part."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network file systems lock no folders
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _sha256(path: Path) -> str:

@@ -29,9 +29,9 @@ def load(
     Images are uint8 (N, C, H, W). "digits" is `load_digits()`: floats in [0, 1], from scikit-learn, without a search.
 
     Example:
-        >>> data = load("cifar-10", data_dir="data")
-        >>> data.train_images.shape
-        torch.Size([50000, 3, 32, 32])
+        >>> data = load("digits")
+        >>> data.train_images.shape, data.test_images.shape
+        (torch.Size([1437, 1, 8, 8]), torch.Size([360, 1, 8, 8]))
     """
     _check_name(name)
     if name == "digits":
@@ -47,7 +47,11 @@ def load(
 
 
 def class_names(name: str) -> tuple[str, ...]:
-    """What the labels 0, 1, … of a data set mean."""
+    """What the labels 0, 1, … of a data set mean.
+
+    >>> class_names("cifar-10")[:3]
+    ('airplane', 'automobile', 'bird')
+    """
     _check_name(name)
     return digits.CLASSES if name == "digits" else SETS[name].classes
 

@@ -33,7 +33,7 @@ def read(dataset: DataSet, found: Mapping[Member, Path], progress: bool) -> Spli
     for member in dataset.members:
         by_path.setdefault(found[member], []).append(member)
     tensors: dict[Member, Tensor] = {}
-    # unpacking xz takes seconds a file and happens outside Python, so threads help
+    # unpacking xz takes seconds per file and happens outside Python, so threads help
     with (
         ThreadPoolExecutor(os.cpu_count()) as pool,
         progress_bar(f"reading {dataset.name}", len(dataset.members), progress) as advance,

@@ -16,12 +16,12 @@ except ImportError as error:
 
 from tribayes.plots.boxplot import output_boxplot
 from tribayes.plots.histogram import uncertainty_histogram
-from tribayes.plots.posterior import posterior_bars
-from tribayes.plots.regression import regression_band
+from tribayes.plots.posterior_plot import posterior_bars
+from tribayes.plots.regression_plot import regression_band
 from tribayes.plots.reliability import reliability_diagram
 from tribayes.plots.risk_coverage import risk_coverage_curve
-from tribayes.plots.training import training_curves
-from tribayes.plots.wrong import wrong_and_certain
+from tribayes.plots.training_plot import training_curves
+from tribayes.plots.wrong_images import wrong_and_certain
 
 __all__ = [
     "output_boxplot",

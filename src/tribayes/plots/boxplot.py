@@ -1,4 +1,4 @@
-"""What the sampled networks say about one example: a box a class, the image beside them (the paper's Figs. 3-5)."""
+"""What the sampled networks say about one example: one box per class, the image beside (the paper's Figs. 3-5)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from torch import Tensor
 
+from tribayes._text import level_text
 from tribayes.plots.checks import check_classes, check_count, check_image, check_index, names_of
-from tribayes.plots.image import show_image
-from tribayes.plots.style import BLACK, BLUE, PALE, PALE_ORANGE, SMALL, axes_or_new, headline, level_text, tidy
+from tribayes.plots.style import BLACK, BLUE, PALE, PALE_ORANGE, SMALL, axes_or_new, headline, show_image, tidy
 from tribayes.prediction import ClassPredictive
 from tribayes.prediction.quantiles import quantiles
 
@@ -48,7 +48,11 @@ def output_boxplot(
         ax: where to draw; default a new figure. The image and the legend stand to its right.
 
     Example:
-        >>> ax = output_boxplot(pred, 7, image=images[7], target=int(targets[7]))
+        >>> model, images = tb.to_bayesian(nn.Sequential(nn.Flatten(), nn.Linear(64, 3))), torch.rand(9, 1, 8, 8)
+        >>> pred = tb.predict(model, images, samples=50, progress=False)
+        >>> ax = output_boxplot(pred, 7, image=images[7], target=2)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('class', 'probability')
     """
     view = _view(check_classes("pred", pred), example, target, level, check_count("most", most, "it counts classes"))
     names = names_of(class_names, view.classes)

@@ -42,7 +42,7 @@ def names_of(class_names: Sequence[str] | None, classes: int) -> list[str]:
     if class_names is None:
         return [str(index) for index in range(classes)]
     if isinstance(class_names, str) or len(class_names) != classes:
-        raise refusal("class_names", class_names, f"hold {classes} names, one a class", "check their number")
+        raise refusal("class_names", class_names, f"hold {classes} names, one per class", "check their number")
     return [plain(str(name)) for name in class_names]
 
 
@@ -53,7 +53,7 @@ def check_images(images: object, count: int) -> Tensor:
     if images.ndim != 4 or images.shape[1] not in (1, 3):
         raise refusal("images", images, "have the shape (N, 1, H, W) or (N, 3, H, W)", "add or move the channel axis")
     if len(images) != count:
-        raise refusal("images", images, f"hold {count} images, one an example", "pass those that were predicted")
+        raise refusal("images", images, f"hold {count} images, one per example", "pass those that were predicted")
     return _in_unit_range("images", images)
 
 

@@ -9,9 +9,16 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from tribayes.plots.checks import check_classes, check_count
-from tribayes.plots.scores import score_label
 from tribayes.plots.style import SMALL, Ink, axes_or_new, headline, ink, percent_ticks, tidy
 from tribayes.prediction import ClassPredictive, metrics
+
+_LABELS = {
+    "entropy": "entropy: total uncertainty (nats)",
+    "aleatoric": "aleatoric uncertainty (nats)",
+    "epistemic": "epistemic uncertainty (nats)",
+    "confidence": "one minus the confidence (probability)",
+    "std": "standard deviation of the label's probability",
+}
 
 
 def uncertainty_histogram(
@@ -37,7 +44,11 @@ def uncertainty_histogram(
         ax: where to draw; default a new figure.
 
     Example:
-        >>> ax = uncertainty_histogram(pred, targets, foreign=tribayes.predict(model, letters), score="epistemic")
+        >>> model, x, letters = tb.to_bayesian(nn.Linear(4, 3)), torch.randn(60, 4), 9 * torch.randn(60, 4)
+        >>> pred, foreign = (tb.predict(model, inputs, samples=50, progress=False) for inputs in (x, letters))
+        >>> ax = uncertainty_histogram(pred, pred.label, foreign=foreign, score="epistemic")
+        >>> ax.get_xlabel()
+        'epistemic uncertainty (nats)'
     """
     values = check_classes("pred", pred).uncertainty(score)
     correct = pred.correct(targets)
@@ -52,7 +63,7 @@ def uncertainty_histogram(
     if outside is not None:
         _draw_kind(ax, outside, edges, "foreign", metrics.out_of_distribution_auroc(values, outside), ink(2))
     tidy(ax)
-    ax.set(xlim=(0, top), xlabel=score_label(score), ylabel="share of each kind")
+    ax.set(xlim=(0, top), xlabel=_LABELS.get(score, score), ylabel="share of each kind")
     percent_ticks(ax.yaxis)
     ax.set_ylim(top=1.3 * ax.get_ylim()[1])  # room for the legend
     ax.legend(loc="upper right", fontsize=SMALL)

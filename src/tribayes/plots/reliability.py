@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tribayes._text import percent
 from tribayes.plots.checks import check_classes, check_count
 from tribayes.plots.style import (
     BLACK,
@@ -17,7 +18,6 @@ from tribayes.plots.style import (
     axes_or_new,
     headline,
     legend_above,
-    percent,
     percent_ticks,
     tidy,
 )
@@ -45,7 +45,10 @@ def reliability_diagram(
         ax: where to draw; default a new figure.
 
     Example:
-        >>> ax = reliability_diagram(pred, targets, bins=10)
+        >>> pred = tb.predict(tb.to_bayesian(nn.Linear(4, 3)), torch.randn(60, 4), samples=50, progress=False)
+        >>> ax = reliability_diagram(pred, pred.label, bins=10)
+        >>> ax.get_title(loc="left").splitlines()[0]
+        'Reliability of 60 predictions (counts on top)'
     """
     targets = check_classes("pred", pred).checked_targets(targets)
     data = metrics.reliability(pred.mean, targets, check_count("bins", bins, "15 is usual"))

@@ -9,8 +9,9 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from tribayes._errors import wrong_type
+from tribayes._text import level_text
 from tribayes.plots.checks import check_classes
-from tribayes.plots.style import GREY, SMALL, Ink, axes_or_new, headline, ink, level_text, percent_ticks, plain, tidy
+from tribayes.plots.style import GREY, SMALL, Ink, axes_or_new, headline, ink, percent_ticks, plain, tidy
 from tribayes.prediction import ClassPredictive, metrics
 
 _ORDERED_BY = {"confidence": "1 − confidence", "std": "standard deviation of the label"}
@@ -37,7 +38,12 @@ def risk_coverage_curve(
         ax: where to draw; default a new figure.
 
     Example:
-        >>> ax = risk_coverage_curve({"correlated": pred, "independent": ablated}, targets)
+        >>> model, x, targets = tb.to_bayesian(nn.Linear(4, 3), rho=0.4), torch.randn(60, 4), torch.arange(60) % 3
+        >>> models = {"correlated": model, "independent": tb.ablate_correlation(model)}
+        >>> named = {name: tb.predict(one, x, samples=50, progress=False) for name, one in models.items()}
+        >>> ax = risk_coverage_curve(named, targets)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('share of predictions kept', 'error among those kept')
     """
     named = {"": pred} if isinstance(pred, ClassPredictive) else pred
     if not isinstance(named, Mapping) or not named:

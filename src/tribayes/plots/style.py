@@ -1,4 +1,4 @@
-"""How all pictures look: colours, line styles, frames, headlines.
+"""How all pictures look: colours, line styles, frames, headlines, images.
 
 The colours are Okabe and Ito's, told apart by the colour-blind. No picture relies on them alone: series also differ
 in line style, marker or hatching, so that a grey print can be read.
@@ -16,6 +16,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import ScaledTranslation
 from matplotlib.typing import LineStyleType
+from torch import Tensor
 
 from tribayes._errors import wrong_type
 
@@ -101,7 +102,7 @@ def legend_above(ax: Axes, handles: Sequence[Artist], room: float = 0) -> float:
 
 
 def headline(ax: Axes, *lines: str, room: float = 0) -> None:
-    """A title to the left, a line an argument, leaving `room` points for what stands between it and the axes."""
+    """A title to the left, one line per argument, leaving `room` points for what stands between it and the axes."""
     ax.set_title("\n".join(lines), loc="left", fontsize="medium", pad=6 + room)
 
 
@@ -112,19 +113,25 @@ def tidy(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
+def show_image(ax: Axes, image: Tensor) -> None:
+    """Draw (1, H, W) in grey or (3, H, W) in colour, values in [0, 1], without ticks."""
+    if image.shape[0] == 1:
+        ax.imshow(image[0].numpy(), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    else:
+        ax.imshow(image.movedim(0, -1).numpy(), interpolation="nearest")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for spine in ax.spines.values():
+        spine.set(color=GREY, linewidth=0.6)
+
+
 def plain(text: str) -> str:
-    """Text as it is: without this, matplotlib takes what stands between two dollar signs for a formula."""
+    """Text as it is: without this, matplotlib takes what stands between two dollar signs for a formula.
+
+    >>> plain("$5")
+    '\\\\$5'
+    """
     return text.replace("$", r"\$")
-
-
-def percent(share: float, digits: int = 0) -> str:
-    """0.125 → "12 %": a share as text."""
-    return f"{100 * share:.{digits}f} %"
-
-
-def level_text(level: float) -> str:
-    """0.95 → "95 %", 0.999 → "99.9 %"."""
-    return f"{100 * level:g} %"
 
 
 def percent_ticks(axis: Axis) -> None:

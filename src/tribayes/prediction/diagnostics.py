@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from tribayes._errors import refusal
-from tribayes._text import format_table
+from tribayes._text import format_table, percent
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.stage import random_names
@@ -24,7 +24,9 @@ def ablate_correlation(model: nn.Module) -> nn.Module:
     """A copy of the model with every correlation set to 0 and all else as learned: same means, same variances.
 
     Example:
-        >>> before, after = (tribayes.predict(m, x) for m in (model, ablate_correlation(model)))
+        >>> model = tb.to_bayesian(nn.Linear(4, 3), rho=0.4)
+        >>> [round(row.rho, 3) for row in model.posterior()], [row.rho for row in ablate_correlation(model).posterior()]
+        ([0.4, 0.4], [0.0, 0.0])
     """
     changed = copy.deepcopy(model)
     gammas = [p for module in bayesian_modules(changed) for p in module.family.correlation_parameters()]
@@ -58,16 +60,20 @@ class LayerReport:
     everything: LayerRow
 
     def as_dict(self) -> dict[str, dict[str, float]]:
+        """layer → {"epistemic", "std", "share"}; the last is "all"."""
         rows = (*self.rows, self.everything)
         return {row.layer: {k: v for k, v in asdict(row).items() if k != "layer"} for row in rows}
 
     def __iter__(self) -> Iterator[LayerRow]:
         return iter(self.rows)
 
+    def table_rows(self) -> list[list[object]]:
+        """Layer drawn, epistemic, std, share: one row per layer, then all of them drawn."""
+        rows: list[list[object]] = [[row.layer, row.epistemic, row.std, percent(row.share)] for row in self.rows]
+        return [*rows, [self.everything.layer, self.everything.epistemic, self.everything.std, ""]]
+
     def __str__(self) -> str:
-        body: list[list[object]] = [[r.layer, r.epistemic, r.std, f"{100 * r.share:.0f} %"] for r in self.rows]
-        body.append([self.everything.layer, self.everything.epistemic, self.everything.std, ""])
-        return format_table(["layer drawn", "epistemic", "std", "share"], body)
+        return format_table(["layer drawn", "epistemic", "std", "share"], self.table_rows())
 
 
 def layer_report(
@@ -76,6 +82,12 @@ def layer_report(
     """Draw one layer, keep the others at their means, and see how uncertain the predictions become.
 
     A layer is all random tensors of one module: its weight and its bias. `inputs` must be readable more than once.
+
+    Example:
+        >>> model = tb.to_bayesian(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)))
+        >>> report = layer_report(model, torch.randn(5, 4), samples=20)
+        >>> [row.layer for row in report], report.everything.layer
+        (['0', '2'], 'all')
     """
     tensors = [name for group in random_names(model) for name in group]
     layers = list(dict.fromkeys(name.rpartition(".")[0] for name in tensors))

@@ -18,7 +18,12 @@ _SMALLEST = 2.0**-31  # Sobol points have 30 bits; half a cell off 0 and 1 the q
 
 
 def normal_points(count: int, dimension: int, seed: int) -> Tensor:
-    """(count, dimension), float64: mean 0, variance 1 in every dimension. `count` is even."""
+    """(count, dimension), float64: mean 0, variance 1 in every dimension. `count` is even.
+
+    >>> points = normal_points(512, dimension=3, seed=0)
+    >>> points.shape, points.mean(0).abs().max().item() < 1e-12
+    (torch.Size([512, 3]), True)
+    """
     engine = torch.quasirandom.SobolEngine(dimension, scramble=True, seed=Stream((seed,)).number)
     uniform = engine.draw(count // 2, dtype=torch.float64).clamp(_SMALLEST, 1 - _SMALLEST)
     normals = torch.special.ndtri(uniform)
@@ -27,7 +32,12 @@ def normal_points(count: int, dimension: int, seed: int) -> Tensor:
 
 
 def gaussian_points(mean: Tensor, covariance: Tensor, count: int, seed: int) -> Tensor:
-    """(count, N, D): points for N Gaussians with means (N, D) and covariances (N, D, D), in the means' dtype."""
+    """(count, N, D): points for N Gaussians with means (N, D) and covariances (N, D, D), in the means' dtype.
+
+    >>> points = gaussian_points(torch.tensor([[1.0, 2.0]]), torch.eye(2).unsqueeze(0), count=512, seed=0)
+    >>> points.shape, points.mean(0)
+    (torch.Size([512, 1, 2]), tensor([[1., 2.]]))
+    """
     points = normal_points(count, mean.shape[1], seed).to(mean.device)
     drawn = mean.double() + torch.einsum("ncd,sd->snc", _root(covariance, mean.dtype), points)
     return drawn.to(mean.dtype)

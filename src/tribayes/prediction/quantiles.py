@@ -18,7 +18,12 @@ _ENTRIES_AT_ONCE = 2**24  # sorted at once: bounds the working memory
 
 
 def check_level(level: float) -> float:
-    """A credibility level: a number strictly between 0 and 1."""
+    """A credibility level: a number strictly between 0 and 1.
+
+    >>> check_level(95)
+    Traceback (most recent call last):
+    ValueError: `level` (=95) must lie strictly between 0 and 1; pass e.g. 0.95 for a 95 % interval.
+    """
     if not is_number(level):
         raise wrong_type("level", level, "be a number", "pass e.g. 0.95")
     if not 0 < level < 1:
@@ -30,6 +35,9 @@ def quantiles(samples: Tensor, probabilities: Sequence[float]) -> Tensor:
     """Quantiles over the first axis: (S, N, C) → (len(probabilities), N, C).
 
     torch.quantile refuses more than 16 million entries; this sorts a block of examples at a time.
+
+    >>> quantiles(torch.arange(5.0).reshape(5, 1, 1), (0.25, 0.9)).flatten()
+    tensor([1.0000, 3.6000])
     """
     count, examples = samples.shape[0], samples.shape[1]
     block = max(1, _ENTRIES_AT_ONCE // max(1, count * samples[0, :1].numel()))
@@ -49,7 +57,11 @@ def _quantiles_of_block(samples: Tensor, probabilities: Sequence[float]) -> Tens
 
 
 def tails(level: float) -> tuple[float, float]:
-    """α/2 and 1 − α/2 for the credibility level 1 − α."""
+    """α/2 and 1 − α/2 for the credibility level 1 − α.
+
+    >>> tails(0.5)
+    (0.25, 0.75)
+    """
     alpha = 1 - check_level(level)
     return alpha / 2, 1 - alpha / 2
 
@@ -59,6 +71,10 @@ def certain(lower: Tensor, upper: Tensor, label: Tensor) -> Tensor:
 
     Intervals are closed: two that only touch do overlap, so the prediction is uncertain. An interval lying wholly
     above the predicted class's does not overlap it either; the paper's sentence is taken as it stands.
+
+    >>> lower, upper = torch.tensor([[0.6, 0.1], [0.4, 0.3]]), torch.tensor([[0.9, 0.4], [0.7, 0.6]])
+    >>> certain(lower, upper, label=torch.tensor([0, 0]))
+    tensor([ True, False])
     """
     chosen = label.unsqueeze(-1)
     own_lower, own_upper = lower.gather(-1, chosen), upper.gather(-1, chosen)

@@ -4,12 +4,12 @@
 
 or, piece by piece,
 
-    page = tribayes.report.Report("My data")
-    page.section("Numbers").table(["quantity", "value"], [["error", 0.0139]])
-    page.write("report.html")
+    >>> page = tribayes.report.Report("My data")
+    >>> section = page.section("Numbers").table(["quantity", "value"], [["error", 0.0139]])
+    >>> path = page.write(folder / "report.html")
 """
 
-from tribayes.report.classification import classification_report
+from tribayes.report.classification_page import classification_report
 from tribayes.report.page import Report, Section
 
 __all__ = ["Report", "Section", "classification_report"]

@@ -10,11 +10,11 @@ from typing import NamedTuple, Self
 
 from matplotlib.figure import Figure
 
+from tribayes._errors import refusal
+from tribayes._files import make_folder, store
+from tribayes.report.css import CSS
+from tribayes.report.html import html_table, safe
 from tribayes.report.picture import html_picture
-from tribayes.report.style import CSS
-from tribayes.report.table import html_table
-from tribayes.report.text import safe
-from tribayes.report.writing import write_whole
 
 
 class _Block(NamedTuple):
@@ -74,8 +74,9 @@ class Report:
 
     Example:
         >>> page = Report("Digits", "A convolutional network on 360 test images.")
-        >>> page.section("Calibration").picture(ax.figure, "reliability diagram", "Bars on the line: honest.")
-        >>> page.write("runs/report.html")
+        >>> section = page.section("Calibration").table(["quantity", "value"], [["error", 0.0139]])
+        >>> page.write(folder / "report.html").name
+        'report.html'
     """
 
     def __init__(self, title: str, lead: str = "", footer: str = "") -> None:
@@ -103,4 +104,9 @@ class Report:
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the page, whole or not at all, making its folder; returns the path."""
-        return write_whole(path, self.html())
+        target = Path(path)
+        if target.is_dir():
+            raise refusal("path", str(target), "be a file, not a folder", "add a name, such as report.html")
+        make_folder(target.parent)
+        store(target, self.html().encode(), contested=True)
+        return target

@@ -11,14 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tribayes._errors import wrong_type
-from tribayes.report.text import safe
+from tribayes.report.html import safe
 
 _LIMIT = 110_000  # bytes of a picture; a third more in base64, so below 150 kB in the page
-_RESOLUTIONS = (160, 120, 90, 60)  # dots an inch, tried in this order
+_RESOLUTIONS = (160, 120, 90, 60)  # dots per inch, tried in this order
 
 
 def drawn(draw: Callable[..., Axes], width: float, height: float) -> Figure:
-    """A figure of this size in inches, drawn by `draw(ax=...)`; without pyplot, so no window and no list of figures."""
+    """A figure of this size in inches, drawn by `draw(ax=...)`; without pyplot, so no window and no list of figures.
+
+    >>> figure = drawn(lambda ax: ax.plot([1, 2, 3]), width=4, height=3)
+    >>> figure.get_size_inches().tolist()
+    [4.0, 3.0]
+    """
     figure = Figure(figsize=(width, height), layout="constrained")
     draw(ax=figure.subplots())
     return figure

@@ -1,0 +1,1 @@
+"""Result files, the figures in them, and whether they reach the targets."""

@@ -1,0 +1,65 @@
+"""Which examples to look at: three that tell how a classifier doubts, and the errors no interval warned of.
+
+Every choice is by a rule that leaves none among equals, so that a report shows the same examples whoever makes it.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tribayes.prediction.classification import ClassPredictive
+
+
+def telling_examples(pred: ClassPredictive, targets: Tensor, level: float = 0.95) -> dict[str, int]:
+    """Numbers of up to three different examples, by what they are: "sure", "two-way", "hopeless".
+
+    Sure: among the right and quite certain, the one of median entropy. Two-way: among the wrong and uncertain, the one
+    that gave its true class most probability. Hopeless: of the other wrong and uncertain, the one of largest entropy.
+    Where nothing is wrong, the last two are chosen among the uncertain, and two-way is the one with the strongest
+    second class. The smaller number wins among equals, and a kind that does not occur is left out.
+
+    Args:
+        pred: N predictions.
+        targets: (N,) true classes.
+        level: at which a prediction counts as quite certain.
+
+    Example:
+        >>> model, x = tb.to_bayesian(nn.Linear(4, 3), generator=0), torch.eye(4)
+        >>> pred = tb.predict(model, x, samples=20, progress=False)
+        >>> chosen = telling_examples(pred, targets=pred.label)
+        >>> set(chosen) <= {"sure", "two-way", "hopeless"}
+        True
+    """
+    targets = pred.checked_targets(targets)
+    correct, certain = pred.correct(targets), pred.certain(level)
+    doubtful = ~certain & (~correct | correct.all())
+    sure = _ordered(correct & certain, pred.entropy)
+    two_way = _ordered(doubtful, -_rival_probability(pred, targets))
+    hopeless = [number for number in _ordered(doubtful, -pred.entropy) if number not in two_way[:1]]
+    found = {"sure": sure[len(sure) // 2 :], "two-way": two_way, "hopeless": hopeless}
+    return {kind: numbers[0] for kind, numbers in found.items() if numbers}
+
+
+def confidently_wrong(pred: ClassPredictive, targets: Tensor, level: float = 0.95) -> list[int]:
+    """Numbers of the wrong predictions that are quite certain at `level`, the most confident first.
+
+    Example:
+        >>> model, x = tb.to_bayesian(nn.Linear(4, 3), tau=1e-6, generator=0), torch.eye(4)
+        >>> pred = tb.predict(model, x, samples=20, progress=False)
+        >>> len(confidently_wrong(pred, targets=(pred.label + 1) % 3))
+        4
+    """
+    return _ordered(~pred.correct(targets) & pred.certain(level), -pred.confidence)
+
+
+def _rival_probability(pred: ClassPredictive, targets: Tensor) -> Tensor:
+    """(N,): the probability of the class that contends with the label: the true one, or the second where that wins."""
+    true = pred.mean.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    others = pred.mean.scatter(-1, pred.label.unsqueeze(-1), 0)
+    return true.where(~pred.correct(targets), others.amax(-1))
+
+
+def _ordered(chosen: Tensor, key: Tensor) -> list[int]:
+    """Numbers of the chosen examples by increasing key, then by number."""
+    numbers = chosen.nonzero().flatten()
+    return [int(number) for number in numbers[key[numbers].argsort(stable=True)]]

@@ -1,0 +1,175 @@
+"""A finished run asked about image files: read as its network takes them, answered in words and by a boxplot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from tribayes._errors import refusal
+from tribayes._files import make_folder, store
+from tribayes.data import Split, class_names
+from tribayes.prediction import ClassPredictive
+from tribayes.recipes.examples import SHAPES, load_split, prepare
+from tribayes.recipes.recipe_run import RecipeRun
+from tribayes.recipes.setting import Setting
+from tribayes.runs.evaluation import sampled_answers
+from tribayes.runs.trainer import Examples
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_LEVEL = 0.95
+_FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")  # of Pillow's: those it reads without surprises
+_PLAIN_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # at most 8 bits per channel
+_MOST_PIXELS = 50_000_000
+_NAME_LENGTH = 100  # of a boxplot's file, before its ending
+
+
+@dataclass(frozen=True)
+class ImageFile:
+    """An image file: its pixels (C, H, W), uint8, in the size of a data set, and what had to be done for that."""
+
+    path: Path
+    pixels: Tensor
+    changes: tuple[str, ...]
+
+
+def ask_about(
+    run: RecipeRun, files: Sequence[Path], folder: Path, data_dir: Path | None, device: torch.device, samples: int
+) -> Iterator[str]:
+    """What the network says about image files, a few lines each; a boxplot of each is drawn in `folder`."""
+    setting, model = run.setting, run.bayesian_network(device)
+    images = [read_image(path, setting.data) for path in files]
+    inputs = network_inputs(setting, torch.stack([image.pixels for image in images]), data_dir, device)
+    pred = sampled_answers(model, inputs, run.seed, samples, keep_samples=True)
+    names = class_names(setting.data)
+    make_folder(folder)
+    for number, (image, plot) in enumerate(zip(images, _boxplot_names(files), strict=True)):
+        store(folder / plot, _boxplot(pred, number, image, names))
+        changes = [f"  {change}" for change in image.changes]
+        verdict = f"{_shown(image.path)}: {_verdict(pred, number, names)}"
+        yield "\n".join([verdict, *changes, f"  boxplot: {_shown(folder / plot)}"])
+
+
+def read_image(path: Path, data: str) -> ImageFile:
+    """An image file in the shape and colours of a data set's images."""
+    channels, height, width = SHAPES[data]
+    image, changes = _open(path)
+    if _is_transparent(image):
+        image = _on_white(image)
+        changes.append("transparent parts became white")
+    wanted = "L" if channels == 1 else "RGB"
+    if image.mode != wanted:
+        changes.append("made grey" if wanted == "L" else "made RGB")
+        image = image.convert(wanted)
+    if image.size != (width, height):
+        stretched = image.width * height != image.height * width
+        changes.append(f"resized from {image.width}×{image.height} to {width}×{height}{', stretched' * stretched}")
+        image = image.resize((width, height), _pillow().Resampling.LANCZOS)
+    pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+    return ImageFile(path, pixels.view(height, width, channels).permute(2, 0, 1).contiguous(), tuple(changes))
+
+
+def network_inputs(setting: Setting, pixels: Tensor, data_dir: Path | None, device: torch.device) -> Examples:
+    """Pixels (N, C, H, W), scaled as the training images were; their targets mean nothing."""
+    if setting.data == "digits":
+        pixels = pixels / 255  # as those of the data set, which are floats in [0, 1]
+    labels = torch.zeros(len(pixels), dtype=torch.int64)
+    train, train_labels = pixels, labels
+    if setting.data == "cifar-10":  # the mean of the images that were trained on is taken away
+        split = load_split(setting, data_dir)
+        kept = len(split.train_labels) - setting.validation
+        train, train_labels = split.train_images[:kept], split.train_labels[:kept]
+    return prepare(setting.data, Split(train, train_labels, pixels, labels), device)[1]
+
+
+def _verdict(pred: ClassPredictive, number: int, names: Sequence[str]) -> str:
+    label = int(pred.label[number])
+    lower, upper = (float(bound[number, label]) for bound in pred.interval(_LEVEL))
+    sure = "quite certain" if bool(pred.certain(_LEVEL)[number]) else "uncertain"
+    probability = f"probability {float(pred.mean[number, label]):.3f}"
+    return f"{names[label]}, {probability}, {100 * _LEVEL:g} % interval {lower:.3f} to {upper:.3f}, {sure}"
+
+
+def _boxplot(pred: ClassPredictive, number: int, image: ImageFile, names: Sequence[str]) -> bytes:
+    from tribayes.plots import output_boxplot  # needs matplotlib
+    from tribayes.report.picture import drawn
+
+    draw = partial(output_boxplot, pred, number, image=image.pixels / 255, class_names=names, level=_LEVEL)
+    buffer = BytesIO()
+    drawn(draw, 5.0, 3.3).savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+def _boxplot_names(files: Sequence[Path]) -> list[str]:
+    """A name for each picture that no other has; those that would be equal are numbered."""
+    names: list[str] = []
+    for path in files:
+        stem = name = path.stem[:_NAME_LENGTH]
+        times = 1
+        while f"{name}.boxplot.png" in names:
+            times += 1
+            name = f"{stem}-{times}"
+        names.append(f"{name}.boxplot.png")
+    return names
+
+
+def _shown(path: Path) -> str:
+    """A name as a terminal can show it: what would command it is written out."""
+    text = str(path)
+    return text if text.isprintable() else ascii(text)
+
+
+def _open(path: Path) -> tuple[Image.Image, list[str]]:
+    pillow = _pillow()
+    if not path.is_file():
+        raise refusal("IMAGE", str(path), "be a file", "correct the name")
+    changes = []
+    try:
+        with pillow.open(path, formats=_FORMATS) as file:
+            if file.width * file.height > _MOST_PIXELS:
+                raise OSError(f"{file.width}×{file.height} are more than {_MOST_PIXELS:,} pixels")
+            file.load()
+            if getattr(file, "n_frames", 1) > 1:
+                changes.append(f"the first of {file.n_frames} pictures in the file")
+            image = file.copy()
+            turned = _pillow("ImageOps").exif_transpose(image)
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+        remedy = f"pass one of {', '.join(_FORMATS)}"
+        raise refusal("IMAGE", str(path), f"be an image that can be read ({error})", remedy) from error
+    if image.mode not in _PLAIN_MODES:
+        raise refusal("IMAGE", f"{path}, mode {image.mode}", "have 8 bits per channel", "convert it")
+    if turned.tobytes() != image.tobytes() or turned.size != image.size:
+        changes.append("turned as the camera was held")
+    return turned, changes
+
+
+def _is_transparent(image: Image.Image) -> bool:
+    if not image.has_transparency_data:
+        return False
+    alpha = image.convert("RGBA").getchannel("A")
+    return any(byte != 255 for byte in alpha.tobytes())
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    coloured = image.convert("RGBA")
+    white = _pillow().new("RGBA", coloured.size, "white")
+    return _pillow().alpha_composite(white, coloured).convert("RGB")
+
+
+def _pillow(module: str = "Image") -> ModuleType:
+    try:
+        from PIL import Image, ImageOps
+    except ImportError as error:
+        raise ImportError(
+            "images are read with Pillow, which is not installed; install it with: pip install 'tribayes[plot]'"
+        ) from error
+    return {"Image": Image, "ImageOps": ImageOps}[module]

@@ -1,0 +1,22 @@
+"""Trainings that survive: a folder per run, with checkpoints, lock, log and evaluation, for any model and data.
+
+    import tribayes as tb
+
+    run = tb.runs.Run.at("runs/mine", seed=0, config={"lr": 0.01})
+    run.train(model, elbo, optimizer, train=(x, y), test=(xt, yt), iterations=5000, batch_size=64)
+    run.evaluate(model, (xt, yt))
+
+Kill it at any moment and run the same program again: it ends with the same bits.
+
+Inside: `trainer` takes steps, `folder` knows the files, `session` writes what is due, `side_by_side` trains several
+runs on one GPU, and `run` puts them together.
+"""
+
+from tribayes.runs.evaluation import comparison, evaluate
+from tribayes.runs.records import Record
+from tribayes.runs.run import Run
+from tribayes.runs.session import Session, train_sessions
+from tribayes.runs.signals import Stopped
+from tribayes.runs.trainer import Examples, Trainer
+
+__all__ = ["Examples", "Record", "Run", "Session", "Stopped", "Trainer", "comparison", "evaluate", "train_sessions"]

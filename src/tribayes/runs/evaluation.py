@@ -1,0 +1,145 @@
+"""What a trained classifier is worth: numbers ready for a JSON file, all from `tribayes.prediction`.
+
+A Bayesian network answers by sampled networks, a plain one by its softmax. Everything heavy happens where the inputs
+lie; samples are reduced there and not carried to the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tribayes._errors import refusal
+from tribayes._text import format_table, percent
+from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.holding import holding, seed_of
+from tribayes.prediction import ClassificationSummary, ClassPredictive, predict
+from tribayes.prediction.selection import confidently_wrong, telling_examples
+from tribayes.prediction.source import entropy
+from tribayes.prediction.state import undisturbed
+from tribayes.runs.folder import RunFolder
+from tribayes.runs.trainer import Examples, posterior_rows
+
+LEVELS = (0.95, 0.99)
+OUTPUT_UNIT = 10_000  # outputs of the example images are stored in so many parts, as whole numbers: half the bytes
+
+_BATCH = 1000
+_STREAM = 4  # of the tree of seeds; the trainer uses 0 to 3, and 5
+_COMPARED = 0.95  # level of the counts in a comparison
+
+
+def evaluate(model: nn.Module, test: Examples, seed: int, samples: int = 200, progress: bool = True) -> dict[str, Any]:
+    """All figures of one trained network on the test examples.
+
+    Of every network: `examples_tested`, `error` (a share), `nll` (nats per example), `brier`, `ece`, `auroc_errors`
+    (None where nothing, or everything, is wrong).
+
+    Of a Bayesian one also: `samples`; `certain`, level → the four counts; `mean_network_error`, of the network at its
+    means; `posterior`, τ and ρ of every tensor; `confidently_wrong`, the wrong predictions that are quite certain at
+    95 %, the most confident first; and `examples`, three inputs with what every sampled network said of them
+    (`tribayes.prediction.selection.telling_examples` says which).
+
+    Args:
+        model: as trained, on the device of the examples; its outputs are logits.
+        test: the examples to judge by, with classes for targets.
+        seed: of the run. The draws are the same for the same seed, and unrelated to those of the training.
+        samples: networks to draw.
+        progress: show a bar.
+    """
+    if not test.are_labelled:
+        remedy = "judge a regression by tribayes.predict(model, x, likelihood=...).summary(y)"
+        raise refusal("test", test.targets, "have classes for targets, int64 of shape (N,)", remedy)
+    if not posterior_rows(model):
+        mean = mean_answers(model, test)
+        return _scores(ClassificationSummary.of(mean, test.targets.cpu(), {}, entropy(mean), samples=None))
+    pred = sampled_answers(model, test, seed, samples, progress)
+    targets = test.targets.cpu()
+    summary = pred.summary(targets, LEVELS)
+    rows, wrong = posterior_rows(model).items(), confidently_wrong(pred, targets)
+    return {
+        **_scores(summary),
+        "samples": summary.samples,
+        "certain": {str(level): dict(vars(counts)) for level, counts in summary.counts.items()},
+        "mean_network_error": float((mean_answers(model, test).argmax(-1) != targets).double().mean()),
+        "posterior": [{"name": name, "K": r.K, "tau": short(r.tau), "rho": short(r.rho)} for name, r in rows],
+        "confidently_wrong": {"index": wrong, "true": targets[wrong].tolist(), "predicted": pred.label[wrong].tolist()},
+        "examples": _examples(model, pred, test),
+    }
+
+
+def sampled_answers(
+    model: nn.Module, test: Examples, seed: int, samples: int, progress: bool = False, keep_samples: bool = False
+) -> ClassPredictive:
+    """What the sampled networks say: the same networks for the same seed, whatever they are asked."""
+    return predict(
+        model,
+        test.inputs,
+        samples,
+        seed=seed_of(seed, _STREAM),
+        progress=progress,
+        keep_samples=keep_samples,
+        levels=LEVELS,
+    )
+
+
+def mean_answers(model: nn.Module, test: Examples) -> Tensor:
+    """(N, C) on the CPU: class probabilities of a network, of a Bayesian one at its means."""
+    at_means = holding(model, [{} for _ in bayesian_modules(model)]) if posterior_rows(model) else nullcontext()
+    with undisturbed(model), at_means:
+        parts = zip(*(argument.split(_BATCH) for argument in test.arguments), strict=True)
+        return torch.cat([model(*part).softmax(-1).cpu() for part in parts])
+
+
+def short(value: float) -> float:
+    """Seven digits: more would only fill the file."""
+    return float(f"{value:.7g}")
+
+
+def _scores(summary: ClassificationSummary) -> dict[str, Any]:
+    auroc = summary.error_auroc
+    return {
+        "examples_tested": summary.examples,
+        "error": summary.error,
+        "nll": short(summary.nll),
+        "brier": short(summary.brier),
+        "ece": short(summary.ece),
+        "auroc_errors": None if auroc is None else short(auroc),
+    }
+
+
+def _examples(model: nn.Module, pred: ClassPredictive, test: Examples) -> dict[str, dict[str, Any]]:
+    """The chosen examples, asked again alone: the same seed draws the same networks."""
+    chosen = telling_examples(pred, test.targets.cpu())
+    if not chosen:
+        return {}
+    asked = test.chosen(torch.tensor(list(chosen.values()), device=test.targets.device))
+    again = predict(model, asked, pred.sample_count, seed=pred.seed, progress=False)
+    parts = (again.samples * OUTPUT_UNIT).round().int()
+    return {
+        kind: {
+            "index": number,
+            "true": int(test.targets[number]),
+            "predicted": int(pred.label[number]),
+            "outputs": parts[:, place].tolist(),
+        }
+        for place, (kind, number) in enumerate(chosen.items())
+    }
+
+
+def comparison(runs: Sequence[RunFolder]) -> str:
+    """The figures of several evaluated runs as a table."""
+    header = ["run", "experiment", "seed", "error", "NLL", "Brier", "ECE"]
+    counts = ["right certain", "right unsure", "wrong certain", "wrong unsure"]
+    return format_table([*header, *counts], [_row(run) for run in runs])
+
+
+def _row(run: RunFolder) -> list[object]:
+    found = run.evaluation()
+    scores = ClassificationSummary.from_dict(found)
+    counts = scores.counts.get(_COMPARED)
+    cells = [percent(scores.error, 2), scores.nll, scores.brier, percent(scores.ece, 2)]
+    return [str(run.folder), run.name, run.seed, *cells, *(vars(counts).values() if counts else [None] * 4)]

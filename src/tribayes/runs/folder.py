@@ -1,0 +1,233 @@
+"""A run as a folder: what it was asked to do, where, how it went, and what came out.
+
+config.json             setting, seed, device, threads: all that determines the result; a folder with it is a run
+environment.json        versions and machine
+metrics.jsonl           one record every so many iterations
+checkpoint.safetensors  where it stands (and previous-checkpoint.safetensors, the one before)
+final.safetensors       the trained network; a run with it is finished
+posterior.json          its τ and ρ, one row per random tensor
+evaluation.json         what an evaluation found
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from tribayes._errors import refusal
+from tribayes._files import make_folder, read_json, store_json
+from tribayes.inference.training import History
+from tribayes.runs.environment import check_device, environment
+from tribayes.runs.records import Record, read_records
+from tribayes.runs.tensor_file import copied, read_tensors, unusable, write_tensors
+from tribayes.runs.trainer import posterior_rows
+
+FORMAT = 1
+
+_CONFIG, _ENVIRONMENT = "config.json", "environment.json"
+_OF_A_START = {_ENVIRONMENT, f".{_ENVIRONMENT}.new", f".{_CONFIG}.new"}  # config.json comes last, and makes it a run
+_SAME = ("tribayes", "torch", "cuda", "device", "threads")  # of the environment: where these differ, bits may
+_OBJECTIVE = "objective/"  # before the names of an objective's own tensors; no module's name has a slash
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run. `create` begins one, `open` finds one; the rest reads and writes."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    seed: int
+    device: str  # "cpu" or "cuda"
+    threads: int
+
+    @classmethod
+    def create(cls, folder: Path | str, config: Mapping[str, Any], seed: int, device: torch.device | str) -> Self:
+        """Begin a run in a folder that is new or empty, or in which a start was cut short.
+
+        Args:
+            folder: of this run alone.
+            config: plain values (as JSON has them) that determine the result; whoever opens the run finds them again.
+            seed: determines the result too.
+            device: where it is computed.
+        """
+        folder, device = Path(folder), torch.device(device)
+        check_free(folder)
+        check_device(device)
+        run = cls(folder, _plain(config), seed, device.type, torch.get_num_threads())
+        place = environment(device)
+        make_folder(folder)
+        store_json(run.path(_ENVIRONMENT), place)
+        content = {"format": FORMAT, "setting": run.config, "seed": seed, "device": run.device, "threads": run.threads}
+        store_json(run.path(_CONFIG), content)
+        return run
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Self:
+        """The run in a folder."""
+        folder = Path(folder)
+        path = folder / _CONFIG
+        if not path.is_file():
+            cut_short = folder.is_dir() and _is_free(folder) and any(folder.iterdir())
+            remedy = "its start was cut short: begin it again" if cut_short else "`tribayes fit` begins one"
+            raise refusal("RUN", str(folder), "be the folder of a run, with a config.json", remedy)
+        found = read_json(path)
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            problem = f"is not of a run of format {FORMAT}"
+            raise unusable(path, problem, "use the tribayes that wrote it, or start anew in another folder")
+        kinds = {"setting": dict, "seed": int, "device": str, "threads": int}
+        for key, kind in kinds.items():
+            if type(found.get(key)) is not kind:
+                problem = f"is damaged: its {key} is {found.get(key)!r}"
+                raise unusable(path, problem, "restore it, or start anew in another folder")
+        return cls(folder, *(found[key] for key in kinds))
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    @property
+    def name(self) -> str:
+        """What the run is called in a table: by its config, else by its folder."""
+        return str(self.config.get("name", self.folder.name))
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path("checkpoint.safetensors")
+
+    @property
+    def metrics(self) -> Path:
+        return self.path("metrics.jsonl")
+
+    @property
+    def final(self) -> Path:
+        return self.path("final.safetensors")
+
+    @property
+    def finished(self) -> bool:
+        return self.final.is_file()
+
+    def records(self) -> list[Record]:
+        """What the training wrote down so far."""
+        return read_records(self.metrics) if self.metrics.is_file() else []
+
+    def history(self) -> History:
+        """Loss and NLL of every iteration, as far as records tell: each has the mean of its record."""
+        history = History()
+        for record in self.records():
+            steps = record.iteration - len(history)
+            history.loss += [record.loss] * steps
+            history.nll += [record.nll] * steps
+        return history
+
+    def environment(self) -> dict[str, Any]:
+        """Where the run was begun, and under "resumed" where it went on under other conditions."""
+        return _read_object(self.path(_ENVIRONMENT))
+
+    def note_resumption(self, iteration: int) -> list[str]:
+        """Compare this machine with the one the run was begun on; differences are written down and returned."""
+        before, now = self.environment(), environment(torch.device(self.device))
+        changed = [f"{key} was {before.get(key)}, is {now[key]}" for key in _SAME if before.get(key) != now[key]]
+        if changed:
+            resumed = [*before.get("resumed", []), {"iteration": iteration, **now}]
+            store_json(self.path(_ENVIRONMENT), before | {"resumed": resumed})
+        return changed
+
+    def save_model(self, model: nn.Module, objective: nn.Module | None = None, **facts: Any) -> None:
+        """Keep the trained network, and what an objective has learned; once it is there, the run is finished."""
+        rows = [asdict(row) | {"name": name} for name, row in posterior_rows(model).items()]
+        if rows:
+            store_json(self.path("posterior.json"), rows)
+        tensors = copied(model.state_dict(), "model")
+        learned = copied(objective.state_dict(), "objective") if objective is not None else {}
+        tensors |= {_OBJECTIVE + name: value for name, value in learned.items()}
+        write_tensors(self.final, tensors, self.facts("trained network") | facts)
+
+    def load_model(self, build: Callable[[], nn.Module], device: torch.device | str | None = None) -> nn.Module:
+        """The trained network: `build` makes one of its kind, which is given the trained weights."""
+        model = build()
+        model.load_state_dict(self.trained()[0])
+        return model if device is None else model.to(device)
+
+    def trained(self) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
+        """The trained network's state, the objective's, and the facts kept with them."""
+        if not self.finished:
+            remedy = f"finish it, as with: tribayes fit --resume --run {self.folder}"
+            raise refusal("RUN", str(self.folder), "be finished, but it has no final.safetensors", remedy)
+        tensors, facts = read_tensors(self.final, "remove it, and make it anew from the last checkpoint with --resume")
+        self.check_owner(self.final, facts, "trained network")
+        learned = {key.removeprefix(_OBJECTIVE): tensors.pop(key) for key in [*tensors] if key.startswith(_OBJECTIVE)}
+        return tensors, learned, facts
+
+    def save_evaluation(self, result: Mapping[str, Any], device: torch.device) -> None:
+        """Keep what an evaluation found, with what it is of and where it was made."""
+        records = self.records()
+        origin = {"name": self.name, "seed": self.seed, "iterations": records[-1].iteration if records else 0}
+        store_json(self.path("evaluation.json"), origin | dict(result) | {"environment": environment(device)})
+
+    def evaluation(self) -> dict[str, Any]:
+        """What the last evaluation found."""
+        path = self.path("evaluation.json")
+        if not path.is_file():
+            remedy = f"make one, as with: tribayes evaluate {self.folder}"
+            raise refusal("RUN", str(self.folder), "have an evaluation.json", remedy)
+        return _read_object(path)
+
+    def comparable(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A config as it is compared with another; a subclass may say here what older ones meant."""
+        return config
+
+    def facts(self, kind: str) -> dict[str, Any]:
+        """What a file of this run says about itself."""
+        return {"format": FORMAT, "kind": kind, "setting": self.config, "seed": self.seed}
+
+    def check_owner(self, path: Path, facts: Mapping[str, Any], kind: str) -> None:
+        """Refuse a file of another kind, another version or another run."""
+        remedy = "put the right file in its place"
+        if facts.get("kind") != kind:
+            raise unusable(path, f"is no {kind} but of the kind {facts.get('kind')!r}", remedy)
+        if facts.get("format") != FORMAT:
+            raise unusable(path, f"has format {facts.get('format')!r}, not {FORMAT}", "use the tribayes that wrote it")
+        held = {**self.comparable(facts["setting"]), "seed": facts["seed"]}
+        own = {**self.comparable(self.config), "seed": self.seed}
+        key = first_difference(held, own)
+        if key is not None:
+            problem = f"belongs to another run: its {key} is {held.get(key)!r}, not {own.get(key)!r}"
+            raise unusable(path, problem, remedy)
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder in which something is already, unless it is what a start that was cut short has left."""
+    if folder.exists() and not _is_free(folder):
+        remedy = "continue the run in it with --resume, or choose another folder with --run"
+        raise refusal("--run", str(folder), "be a new or empty folder", remedy)
+
+
+def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """A key under which two mappings differ, the first by name; None where they are equal."""
+    keys = sorted({*one, *other})
+    return next((key for key in keys if key not in one or key not in other or one[key] != other[key]), None)
+
+
+def _is_free(folder: Path) -> bool:
+    return folder.is_dir() and {path.name for path in folder.iterdir()} <= _OF_A_START
+
+
+def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """As it will be read again; an error where it cannot be written."""
+    try:
+        found = json.loads(json.dumps(dict(config), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise refusal("config", config, f"be plain values ({error})", "use numbers, words, lists and dicts") from error
+    return dict(found)
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise unusable(path, "is damaged: it holds no object", "restore it, or start anew elsewhere")
+    return found

@@ -1,0 +1,89 @@
+"""Tensors and facts about them in one safetensors file with a checksum, so that a torn or changed file is found out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from tribayes._errors import refusal
+from tribayes._files import store
+
+_KEY = "tribayes"  # of the file's metadata; one, for safetensors writes several in any order
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write tensors (on the CPU, no two of one memory) and facts (plain JSON values) as a unit."""
+    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    content = {"sha256": _checksum(contiguous, facts), "facts": facts}
+    store(path, save(contiguous, {_KEY: json.dumps(content, allow_nan=False)}))
+
+
+def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the facts; an error, ending in `remedy`, where the file is not as it was written."""
+    content = path.read_bytes()
+    try:
+        tensors = load(content)
+    except SafetensorError as error:
+        raise unusable(path, f"is torn or no safetensors file ({error})", remedy) from error
+    written = _metadata(content).get(_KEY)
+    if written is None:
+        raise unusable(path, "is not of tribayes: it carries no checksum", remedy)
+    try:
+        checksum, facts = (json.loads(written)[key] for key in ("sha256", "facts"))
+    except (ValueError, LookupError, TypeError) as error:
+        raise unusable(path, "is damaged: its facts cannot be read", remedy) from error
+    if not isinstance(facts, dict) or _checksum(tensors, facts) != checksum:
+        raise unusable(path, "is damaged: its content does not match its sha256", remedy)
+    return tensors, facts
+
+
+def copied(state: Mapping[str, Any], owner: str) -> dict[str, Tensor]:
+    """A state dict as a file takes it: every tensor in memory of its own, on the CPU."""
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            remedy = "register it as a buffer, so that it can be kept in a safetensors file"
+            raise refusal(f"{owner}.{name}", value, "be a tensor", remedy)
+    return {name: value.detach().cpu().clone() for name, value in state.items()}
+
+
+def unusable(path: Path, problem: str, remedy: str) -> ValueError:
+    """The error for a file that must not be used.
+
+    >>> raise unusable(Path("run/checkpoint.safetensors"), "is torn", "start anew in another folder")
+    Traceback (most recent call last):
+    ValueError: run/checkpoint.safetensors is torn; start anew in another folder.
+    """
+    return ValueError(f"{path} {problem}; {remedy}.")
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """sha256 of names, types, shapes and values."""
+    return _digest(tensors, hashlib.sha256())
+
+
+def _checksum(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
+    return _digest(tensors, hashlib.sha256(json.dumps(facts, sort_keys=True).encode()))
+
+
+def _digest(tensors: Mapping[str, Tensor], digest: Any) -> str:
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return str(digest.hexdigest())
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """safetensors gives it only for files; `load` has checked the header already."""
+    length = int.from_bytes(content[:8], "little")
+    found = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    assert isinstance(found, dict)
+    return found

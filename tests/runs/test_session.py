@@ -1,0 +1,153 @@
+"""What a session writes and when; several of them at once."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.recipes.small import names, session, timeless, trainer
+from tribayes.runs.checkpoint import read_checkpoint
+from tribayes.runs.display import NoDisplay
+from tribayes.runs.session import Session, train_sessions
+from tribayes.runs.side_by_side import train_side_by_side
+
+
+def run_to(started: Session, iteration: int) -> Session:
+    """Train by hand, pausing at multiples of five."""
+    while started.trainer.iteration < iteration:
+        now = started.trainer.iteration
+        started.trainer.advance(min(5 - now % 5, iteration - now))
+        started.pause()
+    return started
+
+
+def checkpointed(started: Session) -> int:
+    return read_checkpoint(started.run).iteration
+
+
+def test_a_record_sums_up_the_steps_since_the_last(tmp_path: Path) -> None:
+    started = run_to(session(tmp_path / "r"), 25)
+    alone = trainer()
+    alone.advance(25)
+    losses = alone.window_losses().double()
+    for record, part in zip(started.run.records(), losses.split([10, 10, 5]), strict=True):
+        assert [record.loss, record.nll] == part.mean(0).tolist()
+        assert [record.loss_std, record.nll_std] == part.std(0, correction=0).tolist()
+    assert started.run.records()[-1].one_sample_error == started.trainer.one_sample_error(started.test)
+
+
+def test_watching_does_not_change_the_training(tmp_path: Path) -> None:
+    started = run_to(session(tmp_path / "r", seconds=0), 25)
+    alone = trainer()
+    alone.advance(25)
+    for name, value in alone.state().items():
+        assert torch.equal(value, started.trainer.state()[name]), name
+
+
+def test_checkpoints_come_by_time(tmp_path: Path) -> None:
+    often = run_to(session(tmp_path / "often", seconds=0), 15)
+    assert checkpointed(often) == 15
+    never = run_to(session(tmp_path / "never", seconds=1e9), 15)
+    assert not never.run.checkpoint.exists()
+    never.checkpoint()
+    assert checkpointed(never) == 15
+    content = never.run.checkpoint.stat()
+    never.checkpoint()  # of the same iteration: nothing to do
+    assert never.run.checkpoint.stat().st_ino == content.st_ino
+
+
+def test_a_checkpoint_never_knows_of_more_than_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = run_to(session(tmp_path / "r", seconds=0), 5)
+
+    def full(*_: object) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr("tribayes.runs.session.add_record", full)
+    with pytest.raises(OSError, match="full"):
+        run_to(started, 10)
+    assert checkpointed(started) == 5
+
+
+@pytest.mark.parametrize("stop", [4, 10, 17, 25])
+def test_a_second_session_goes_on_exactly(tmp_path: Path, stop: int) -> None:
+    whole = run_to(session(tmp_path / "whole"), 25)
+    whole.finish()
+    first = run_to(session(tmp_path / "parts"), stop)
+    first.checkpoint()
+    run_to(first, min(stop + 6, 25))  # lost in a crash: what it wrote is written again
+    second = session(tmp_path / "parts")
+    assert second.trainer.iteration == stop
+    assert second.seconds > 0
+    run_to(second, 25).finish()
+    assert second.run.final.read_bytes() == whole.run.final.read_bytes()
+    assert timeless(second.run.metrics) == timeless(whole.run.metrics)
+
+
+def test_time_adds_up_over_a_resumption(tmp_path: Path) -> None:
+    first = run_to(session(tmp_path / "r"), 10)
+    first._seconds_before = 100.0
+    first.checkpoint()
+    assert 100 <= session(tmp_path / "r").seconds < 130
+
+
+def test_a_diverged_training_is_stopped(tmp_path: Path) -> None:
+    started = session(tmp_path / "r")
+    with torch.no_grad():
+        next(iter(started.trainer.model.parameters())).fill_(math.nan)
+    with pytest.raises(ValueError, match=r"`loss` \(='nan after iteration 10 of .*'\) must stay finite; the"):
+        run_to(started, 10)
+    assert started.run.records() == []
+
+
+def test_a_glance(tmp_path: Path) -> None:
+    started = session(tmp_path / "r")
+    assert started.glance().loss is None
+    started.trainer.advance(3)
+    assert started.glance().loss == pytest.approx(float(started.trainer.window_losses()[:, 0].mean()))
+    assert started.glance().error is None
+    record = run_to(started, 10).run.records()[-1]
+    assert started.glance().error == record.one_sample_error
+    assert started.glance().loss == record.loss
+    assert started.glance().tau == tuple(record.tau.values())
+    started.checkpoint()
+    assert session(tmp_path / "r").glance() == started.glance()
+
+
+def test_listeners_hear_of_every_record(tmp_path: Path) -> None:
+    started = session(tmp_path / "r")
+    heard = []
+    started.listeners.append(heard.append)
+    run_to(started, 25)
+    assert heard == started.run.records()
+
+
+def test_runs_together_are_as_runs_alone(tmp_path: Path) -> None:
+    together = [session(tmp_path / f"together{seed}", seed) for seed in (0, 1)]
+    train_sessions(together, NoDisplay())
+    for seed in (0, 1):
+        alone = session(tmp_path / f"alone{seed}", seed)
+        train_sessions([alone], NoDisplay())
+        assert alone.run.final.read_bytes() == together[seed].run.final.read_bytes()
+        assert timeless(alone.run.metrics) == timeless(together[seed].run.metrics)
+        assert names(alone.run.folder) == names(together[seed].run.folder)
+
+
+def test_runs_whose_checkpoints_are_apart_are_brought_level(tmp_path: Path) -> None:
+    whole = [session(tmp_path / f"whole{seed}", seed) for seed in (0, 1)]
+    train_sessions(whole, NoDisplay())
+    for seed, stop in ((0, 17), (1, 5)):
+        run_to(session(tmp_path / f"r{seed}", seed), stop).checkpoint()
+    again = [session(tmp_path / f"r{seed}", seed) for seed in (0, 1)]
+    train_sessions(again, NoDisplay())
+    for before, after in zip(whole, again, strict=True):
+        assert before.run.final.read_bytes() == after.run.final.read_bytes()
+        assert timeless(before.run.metrics) == timeless(after.run.metrics)
+
+
+def test_pauses_are_at_multiples_wherever_it_starts() -> None:
+    training = trainer(iterations=45)
+    training.advance(13)
+    seen: list[int] = []
+    train_side_by_side([training], lambda: seen.append(training.iteration), every=10)
+    assert seen == [20, 30, 40, 45]

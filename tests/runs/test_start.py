@@ -1,0 +1,120 @@
+"""A start that dies, at any of its file operations, leaves a folder in which a run is, or can be begun."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.recipes.small import names, new_run, tribayes
+from tribayes import _files
+from tribayes.runs import Run
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Folders as the killed starts have left them, by the operation they died at; the last is that of a whole start."""
+    root = tmp_path_factory.mktemp("starts")
+    command = [sys.executable, "-m", "tests.runs.killed_starts", str(root)]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True, timeout=120)
+    return [root / str(number) for number in range(1, 1 + max(int(name) for name in names(root)))]
+
+
+def test_all_operations_were_tried(killed: list[Path]) -> None:
+    left = [tuple(names(folder)) if folder.exists() else None for folder in killed]
+    assert left[0] is None  # killed before the folder was made
+    assert () in left
+    assert ("environment.json",) in left
+    assert any(files and ".config.json.new" in files for files in left)
+    assert left[-1] == ("config.json", "environment.json")
+    assert len(left) > 6
+
+
+def test_a_folder_holds_a_run_or_takes_one(killed: list[Path]) -> None:
+    for folder in killed:
+        if (folder / "config.json").exists():
+            assert Run.open(folder).environment()["tribayes"]
+        else:
+            with pytest.raises(ValueError, match=r"must be the folder of a run, with a config\.json; "):
+                Run.open(folder)
+            Run.create(folder, {"width": 16}, 0, "cpu")
+        assert Run.at(folder, config={"width": 16}).config == {"width": 16}
+        assert names(folder) == ["config.json", "environment.json"]
+
+
+@pytest.mark.parametrize(
+    "left", [["environment.json"], ["environment.json", ".config.json.new"], [".environment.json.new"]]
+)
+def test_the_command_says_what_to_do_and_does_it(tmp_path: Path, left: list[str]) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in left:
+        (folder / name).write_text("{")
+    answer = tribayes("fit", "--resume", "--run", folder)
+    assert answer.code == 1
+    assert answer.err.endswith("with a config.json; its start was cut short: begin it again.\n")
+    assert tribayes("fit", "--run", folder, "--iterations", 10, "--threads", 1).code == 0
+    assert Run.open(folder).finished
+
+
+def test_a_foreign_file_keeps_a_run_out(tmp_path: Path) -> None:
+    (tmp_path / "environment.json").write_text("{}")
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match="must be a new or empty folder"):
+        Run.create(tmp_path, {}, 0, "cpu")
+    assert (tmp_path / "environment.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("file", ["environment.json", "config.json"])
+def test_a_disk_that_is_full_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    folder = tmp_path / "run"
+    usual = _files.put_in_place
+
+    def full(finished: Path, path: Path) -> None:
+        if path.name == file:
+            raise OSError(28, "No space left on device")
+        usual(finished, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_files, "put_in_place", full)
+        with pytest.raises(OSError, match=f"{file} could not be written: No space left on device"):
+            new_run(folder)
+    assert new_run(folder).finished is False
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("seed", "0"),
+        ("seed", None),
+        ("seed", True),
+        ("threads", 1.5),
+        ("device", 0),
+        ("setting", []),
+        ("setting", None),
+    ],
+)
+def test_a_config_that_was_changed_by_hand(tmp_path: Path, key: str, value: object) -> None:
+    path = new_run(tmp_path / "run").path("config.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    answer = tribayes("fit", "--resume", "--run", path.parent)
+    assert answer.code == 1
+    assert answer.err.startswith(f"error: {path} is damaged: its {key} is {value!r}; restore it, or start anew")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("iterations", "many"), ("batch", 1.5), ("prior_scale", {"*": "wide"}), ("xavier", 1), ("name", None)],
+)
+def test_a_setting_that_was_changed_by_hand(tmp_path: Path, key: str, value: object) -> None:
+    path = new_run(tmp_path / "run").path("config.json")
+    config = json.loads(path.read_text())
+    config["setting"][key] = value
+    path.write_text(json.dumps(config))
+    answer = tribayes("fit", "--resume", "--run", path.parent)
+    assert answer.code == 1
+    assert answer.err.startswith(f"error: `setting.{key}` (={value!r}) must be of its type; the file was changed")

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from benchmarks.racing import Timing, plain_candidate, race
+from tribayes._allocator import has_glibc, keep_freed_memory, set_thresholds
 from tribayes._text import format_table
-from tribayes.inference.allocator import has_glibc, keep_freed_memory, set_thresholds
 from tribayes.recipes.experiments import experiment
 from tribayes.recipes.recipe_trainer import RecipeTrainer
 from tribayes.runs.trainer import Examples, Trainer

@@ -14,7 +14,7 @@ from reproduction.pages.results_page import COMMAND
 from reproduction.training.reproduce import Place, estimate
 from reproduction.training.reproduce import reproduce as run_all
 from reproduction.training.suites import entries_of, pending
-from tribayes.inference.allocator import keep_freed_memory
+from tribayes._allocator import keep_freed_memory
 from tribayes.runs import Stopped
 from tribayes.runs.environment import choose_device, compute_repeatably, use_threads
 

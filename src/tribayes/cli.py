@@ -11,9 +11,9 @@ from typing import Annotated
 import torch
 import typer
 
+from tribayes._allocator import keep_freed_memory
 from tribayes._errors import refusal
 from tribayes._text import format_table
-from tribayes.inference.allocator import keep_freed_memory
 from tribayes.prediction import ClassificationSummary
 from tribayes.recipes import fitting
 from tribayes.recipes.experiments import EXPERIMENTS

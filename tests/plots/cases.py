@@ -38,7 +38,7 @@ def constant_classes(means: list[list[float]]) -> ClassPredictive:
 
 def without_samples(pred: ClassPredictive) -> ClassPredictive:
     """The same prediction as from `keep_samples=False`."""
-    return ClassPredictive(Reduced.of(pred.samples, (0.95, 0.99)), pred.seed, pred.sample_indices)
+    return ClassPredictive(Reduced.of(pred.samples, (0.95, 0.99)), pred.origin)
 
 
 def images_for(count: int, channels: int = 1, side: int = 5) -> Tensor:

@@ -33,20 +33,21 @@ def test_the_update_is_caffe_s() -> None:
     velocity = [[0.0] * len(value) for value in expected]
     for step, rate in enumerate([0.1, 0.05, 0.02]):
         for value in values:
-            value.grad = torch.full_like(value, rate * (1.0 + step))  # of rate × loss, as the trainer has it
-        optimizer.step_at(torch.tensor(rate, dtype=torch.float64))
+            value.grad = torch.full_like(value, 1.0 + step)
+        optimizer.inverse_rate = torch.tensor(1 / rate)
+        optimizer.step()
         for i, (multiplier, decay) in enumerate(zip(multipliers, decays, strict=True)):
             for k, weight in enumerate(expected[i]):
                 velocity[i][k] = 0.9 * velocity[i][k] + rate * multiplier * (1.0 + step + decay * weight)
                 expected[i][k] = weight - velocity[i][k]
     for value, wanted in zip(values, expected, strict=True):
-        assert value.tolist() == pytest.approx(wanted, rel=1e-13)
+        assert value.tolist() == pytest.approx(wanted, rel=1e-6)  # the rate is in float32
 
 
 def test_a_parameter_without_a_gradient_is_named() -> None:
     optimizer = CaffeSGD([Parameter("conv1.weight", torch.zeros(2))], momentum=0.9)
     with pytest.raises(RuntimeError, match=r"no gradient reached conv1\.weight"):
-        optimizer.step_at(torch.tensor(0.1))
+        optimizer.step()
 
 
 def test_the_schedules() -> None:

@@ -8,7 +8,7 @@ import torch
 import tribayes as tb
 from reproduction.training.foreign_images import out_of_distribution
 from tests.runs.test_evaluation import SAMPLES, trained
-from tribayes.nn.holding import seed_of
+from tribayes.posterior import Stream
 from tribayes.recipes.recipe_trainer import RecipeTrainer
 from tribayes.runs.evaluation import LEVELS
 from tribayes.runs.trainer import Examples
@@ -29,7 +29,8 @@ def test_foreign_images_are_told_apart(bayesian: tuple[RecipeTrainer, Examples])
     outside = Examples(torch.rand(50, 1, 8, 8, generator=torch.Generator().manual_seed(0)), test.targets[:50])
     found = out_of_distribution(trainer.model, test, outside, seed=0, samples=SAMPLES, progress=False)
     known, foreign = (
-        tb.predict(trainer.model, each.inputs, SAMPLES, seed=seed_of(0, 4), progress=False) for each in (test, outside)
+        tb.predict(trainer.model, each.inputs, SAMPLES, seed=Stream((0, 4)).number, progress=False)
+        for each in (test, outside)
     )
     assert found["auroc_entropy"] == pytest.approx(auroc(known.entropy, foreign.entropy), abs=1e-4)
     assert found["auroc_mutual_information"] == pytest.approx(auroc(known.epistemic, foreign.epistemic), abs=1e-4)

@@ -9,7 +9,7 @@ import torch
 
 import tribayes as tb
 from tribayes.data import load
-from tribayes.nn.holding import seed_of
+from tribayes.posterior import Stream
 from tribayes.prediction.selection import telling_examples
 from tribayes.recipes.examples import prepare
 from tribayes.recipes.experiments import experiment
@@ -40,7 +40,7 @@ def frequentist() -> tuple[RecipeTrainer, Examples]:
 def test_figures_are_those_of_the_prediction(bayesian: tuple[RecipeTrainer, Examples]) -> None:
     trainer, test = bayesian
     found = evaluate(trainer.model, test, seed=0, samples=SAMPLES, progress=False)
-    pred = tb.predict(trainer.model, test.inputs, SAMPLES, seed=seed_of(0, 4), progress=False)
+    pred = tb.predict(trainer.model, test.inputs, SAMPLES, seed=Stream((0, 4)).number, progress=False)
     summary = pred.summary(test.targets)
     assert found["error"] == summary.error > 0
     assert found["nll"] == pytest.approx(summary.nll, rel=1e-5)
@@ -70,7 +70,7 @@ def test_the_posterior_is_the_models(bayesian: tuple[RecipeTrainer, Examples]) -
 def test_the_examples_hold_what_the_networks_said(bayesian: tuple[RecipeTrainer, Examples]) -> None:
     trainer, test = bayesian
     found = evaluate(trainer.model, test, seed=0, samples=SAMPLES, progress=False)
-    pred = tb.predict(trainer.model, test.inputs, SAMPLES, seed=seed_of(0, 4), progress=False)
+    pred = tb.predict(trainer.model, test.inputs, SAMPLES, seed=Stream((0, 4)).number, progress=False)
     assert {kind: each["index"] for kind, each in found["examples"].items()} == telling_examples(pred, test.targets)
     for each in found["examples"].values():
         outputs = torch.tensor(each["outputs"]) / OUTPUT_UNIT
@@ -82,7 +82,7 @@ def test_the_examples_hold_what_the_networks_said(bayesian: tuple[RecipeTrainer,
 def test_confidently_wrong_are_wrong_and_certain(bayesian: tuple[RecipeTrainer, Examples]) -> None:
     trainer, test = bayesian
     found = evaluate(trainer.model, test, seed=0, samples=SAMPLES, progress=False)
-    pred = tb.predict(trainer.model, test.inputs, SAMPLES, seed=seed_of(0, 4), progress=False)
+    pred = tb.predict(trainer.model, test.inputs, SAMPLES, seed=Stream((0, 4)).number, progress=False)
     numbers = found["confidently_wrong"]["index"]
     wanted = (~pred.correct(test.targets) & pred.certain(0.95)).nonzero().flatten().tolist()
     assert sorted(numbers) == wanted

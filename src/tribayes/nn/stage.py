@@ -27,7 +27,7 @@ class Stage:
     """A model and where it runs: itself where that changes nothing, else a twin of its structure.
 
     Args:
-        model: a Bayesian model, or any module that contains Bayesian ones.
+        model: a Bayesian model, or any module that contains Bayesian ones; one without any runs under no draw, [].
         evaluation: run in evaluation mode and on copies of the buffers; the model's own mode and buffers stay as they
             are. Otherwise modes are the model's, and buffers and attributes that a pass changes are the model's own.
 
@@ -44,7 +44,7 @@ class Stage:
         self._modules: list[BayesianModule] = []  # the twin's
         if evaluation or not isinstance(model, BayesianModule) or model._compiled_call_impl is not None:
             self._twin = Twin(model, {}, own_buffers=evaluation)
-            self._modules = bayesian_modules(self._twin.network)
+            self._modules = [one for one in self._twin.network.modules() if isinstance(one, BayesianModule)]
             if evaluation:
                 self._twin.network.eval()
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tribayes._errors import refusal, wrong_type
 from tribayes._text import percent
-from tribayes.inference.training import History
+from tribayes.inference.fit import History
 from tribayes.plots.checks import check_count, check_line
 from tribayes.plots.style import BLACK, PURPLE, SMALL, Ink, axes_or_new, headline, ink, percent_ticks, tidy
 

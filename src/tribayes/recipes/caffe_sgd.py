@@ -1,14 +1,16 @@
 """Stochastic gradient descent with momentum as Caffe does it: v ← μ v + lr (g + decay · w), w ← w − v.
 
-torch's SGD multiplies by the learning rate after the momentum; with a decaying rate that is another path. Here the
-rate comes in with the gradient (of rate × loss), and torch's fused update does the rest with a rate of its own that
-never changes: the parameter's multiplier. So a captured step can change its rate, in one launch per multiplier.
+torch's SGD multiplies by the learning rate after the momentum; with a decaying rate that is another path. Here torch's
+fused update multiplies the gradient by the rate, by way of the scale that it divides gradients by, and has a rate of
+its own that never changes: the parameter's multiplier. So a recorded step can change its rate, in one launch per
+multiplier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,7 +27,10 @@ class Parameter:
 
 
 class CaffeSGD(torch.optim.SGD):
-    """The optimizer; its only state is a velocity for each parameter, without the multiplier."""
+    """The optimizer; its only state is a velocity for each parameter, without the multiplier.
+
+    `inverse_rate` is one over the learning rate, a scalar tensor on the parameters' device: set it before each step.
+    """
 
     def __init__(self, parameters: Sequence[Parameter], momentum: float) -> None:
         multipliers = sorted({parameter.multiplier for parameter in parameters})
@@ -36,15 +41,17 @@ class CaffeSGD(torch.optim.SGD):
         self._decays = [parameter.decay for parameter in parameters]
         for value in self._values:
             self.state[value]["momentum_buffer"] = torch.zeros_like(value)
+        self.inverse_rate = torch.ones((), device=self._values[0].device)
+        self.found_inf = torch.zeros((), device=self._values[0].device)  # torch wants it beside a scale
 
     @torch.no_grad()
-    def step_at(self, rate: Tensor) -> None:
-        """One update, after the backward pass of `rate` × loss; `rate` is a scalar tensor on the parameters' device."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One update."""
         gradients = self._gradients()
         if any(self._decays):
-            penalties = torch._foreach_mul(torch._foreach_mul(self._values, self._decays), rate)
-            torch._foreach_add_(gradients, list(penalties))
-        self.step()
+            torch._foreach_add_(gradients, list(torch._foreach_mul(self._values, self._decays)))
+        self.grad_scale = self.inverse_rate
+        return super().step(closure)
 
     def _gradients(self) -> list[Tensor]:
         gradients = [value.grad for value in self._values]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import nn
 
 from tribayes._errors import refusal
 from tribayes.recipes.setting import Setting
@@ -29,21 +31,20 @@ def is_compiled(setting: Setting, device: torch.device) -> bool:
     return device.type == "cuda" and long and find_spec("triton") is not None
 
 
-def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The function by torch.compile, for arguments of the same shapes in every call."""
+def compiled(model: nn.Module) -> nn.Module:
+    """The model by torch.compile, for arguments of the same shapes in every call."""
+    # deterministic: torch would choose between ways to sum by timing them, so that a resumed run might have other bits
+    return cast(nn.Module, torch.compile(model, dynamic=False, options={"deterministic": True}))
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """What torch says within where it cannot compile, in words that help."""
     from torch._dynamo.exc import BackendCompilerFailed  # takes a second, and only this needs it
 
-    # deterministic: torch would choose between ways to sum by timing them, so that a resumed run might have other bits
-    run = torch.compile(function, dynamic=False, options={"deterministic": True})
-
-    def call(*arguments: object) -> Tensor:
-        try:
-            return run(*arguments)
-        except BackendCompilerFailed as error:
-            requirement = f"be false where torch cannot compile ({error.inner_exception})"
-            remedy = (
-                "install what it misses, on a CPU a C++ compiler such as g++, or start anew with --set compiled=false"
-            )
-            raise refusal("compiled", True, requirement, remedy) from error
-
-    return call
+    try:
+        yield
+    except BackendCompilerFailed as error:
+        requirement = f"be false where torch cannot compile ({error.inner_exception})"
+        remedy = "install what it misses, on a CPU a C++ compiler such as g++, or start anew with --set compiled=false"
+        raise refusal("compiled", True, requirement, remedy) from error

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tribayes.inference import ELBO, Categorical
-from tribayes.inference.estimator import mirror_image
-from tribayes.nn.convert import stabilise_, to_bayesian
-from tribayes.nn.holding import seed_of
+from tribayes.inference import ELBO, Categorical, MaximumLikelihood
+from tribayes.nn.convert import to_bayesian
 from tribayes.nn.module import BayesianModule
-from tribayes.posterior import Prior
+from tribayes.posterior import Prior, Stream
 from tribayes.posterior.parametrisation import rho_of
 from tribayes.recipes.caffe_sgd import CaffeSGD, Parameter
-from tribayes.recipes.compiling import compiled, is_compiled
+from tribayes.recipes.compiling import compiled, explained, is_compiled
 from tribayes.recipes.examples import memory_format
 from tribayes.recipes.networks import NETWORKS, SeededDropout
 from tribayes.recipes.setting import Setting
@@ -37,6 +34,8 @@ class RecipeTrainer(Trainer):
         model = build_model(setting, seed).to(images.device)
         # torch's stubs lack this signature, which its documentation has
         model.to(memory_format=memory_format(images))  # type: ignore[call-overload]
+        self.setting = setting
+        self.compiled = is_compiled(setting, images.device)
         super().__init__(
             model,
             _objective(setting, len(train)),
@@ -46,14 +45,11 @@ class RecipeTrainer(Trainer):
             iterations=setting.iterations,
             seed=seed,
             rule=setting.guards,
+            called=compiled(model) if self.compiled else model,
         )
-        self.setting = setting
         for module in model.modules():
             if isinstance(module, SeededDropout):
                 module.generator = self.generator
-        self.compiled = is_compiled(setting, self.device)
-        self._nll = compiled(self._plain_nll) if self.compiled else self._plain_nll
-        self._nothing = torch.zeros((), device=self.device)  # the divergence of a frequentist network
 
     def learning_rate(self, iteration: int) -> float:
         return learning_rate(self.setting, iteration)
@@ -63,41 +59,18 @@ class RecipeTrainer(Trainer):
         return {}
 
     def _take_step(self, inputs: Inputs, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """As Caffe does it, entirely on the device."""
-        assert isinstance(inputs, Tensor)
-        rate, rate_of_divergence = weights.unbind()
-        nll, divergence = self._find_terms(inputs, targets)
-        self.optimizer.zero_grad()
-        # the gradient of learning rate × loss, without a loss
-        terms = [nll, divergence] if divergence.requires_grad else [nll]
-        torch.autograd.backward(terms, [rate, rate_of_divergence][: len(terms)])
-        self.optimizer.step_at(rate)
-        return nll, divergence
-
-    def _find_terms(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean NLL of a batch, and the divergence."""
-        model = self.model
-        if not isinstance(model, BayesianModule):
-            return self._nll({}, images, labels), self._nothing
-        stabilise_(model, self.rule, self.generator)
-        weights, divergence = model.sample_weights_and_kl(generator=self.generator)
-        nll = self._nll(weights, images, labels)
-        if self.setting.estimator == "antithetic":
-            nll = 0.5 * (nll + self._nll(mirror_image(model, weights), images, labels))
-        return nll, divergence
-
-    def _plain_nll(self, weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
-        """The mean NLL of a batch under a draw, which for a frequentist network is empty."""
-        model = self.model
-        return F.cross_entropy(
-            model.apply_weights(weights, images) if isinstance(model, BayesianModule) else model(images), labels
-        )
+        """Entirely on the device."""
+        inverse_rate, nu = weights.unbind()
+        self.optimizer.inverse_rate = inverse_rate
+        with explained() if self.compiled else nullcontext():
+            terms = self.take_step.take(inputs, targets, nu)
+        return terms.nll, terms.kl
 
 
 def build_model(setting: Setting, seed: int) -> nn.Module:
     """The network of a setting, freshly initialised from the seed, Bayesian unless the setting is frequentist."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_of(seed, 0))
+        torch.set_rng_state(Stream((seed, 0)).generator(torch.device("cpu")).get_state())
         network = NETWORKS[setting.network].build(setting)
         if not setting.bayesian:
             return network
@@ -114,13 +87,14 @@ def _initial_rho(setting: Setting, network: nn.Module) -> dict[str, float]:
     return {name: float(rho * sign) for name, sign in zip(names, signs, strict=True)}
 
 
-def _objective(setting: Setting, data_size: int) -> ELBO:
-    draws = 2 if setting.estimator == "antithetic" else 1
+def _objective(setting: Setting, data_size: int) -> ELBO | MaximumLikelihood:
+    if not setting.bayesian:
+        return MaximumLikelihood(Categorical())
     return ELBO(
         Categorical(),
         data_size=data_size,
         kl_weight=lambda iteration: setting.kl_weight * warm_up(setting, iteration),
-        samples=draws,
+        samples=2 if setting.estimator == "antithetic" else 1,
         estimator=setting.estimator,
     )
 

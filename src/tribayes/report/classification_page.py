@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal, wrong_type
 from tribayes._text import level_text, percent
-from tribayes.inference.training import History
+from tribayes.inference.fit import History
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.module import BayesianModule
 from tribayes.nn.table import PosteriorTable
 from tribayes.plots.checks import check_classes, check_images, names_of
 from tribayes.prediction import ClassPredictive, LayerReport
 from tribayes.prediction.predictive import DEFAULT_LEVELS
+from tribayes.prediction.samples import Drawn
 from tribayes.prediction.summary import origin
 from tribayes.report.page import Report
 from tribayes.report.sections import (
@@ -106,7 +107,8 @@ def _lead(case: Case) -> str:
 
 
 def _footer(pred: ClassPredictive) -> str:
-    return f"Made with tribayes from {origin(pred.sample_count)} (seed {pred.seed}), {len(pred):,} examples."
+    seed = f" (seed {pred.origin.seed})" if isinstance(pred.origin, Drawn) else ""
+    return f"Made with tribayes from {origin(pred.sample_count)}{seed}, {len(pred):,} examples."
 
 
 def _whole_posterior(model: nn.Module) -> PosteriorTable:

@@ -10,12 +10,13 @@ from torch import Tensor
 
 from tribayes import plots
 from tribayes._text import level_text, number, percent
-from tribayes.inference.training import History
+from tribayes.inference.fit import History
 from tribayes.nn.table import PosteriorTable
 from tribayes.plots.checks import names_of
 from tribayes.plots.posterior_plot import bars_size
 from tribayes.plots.wrong_images import captions_of, grid_size
 from tribayes.prediction import ClassificationSummary, ClassPredictive, LayerReport
+from tribayes.prediction.samples import Moments
 from tribayes.prediction.selection import confidently_wrong, telling_examples
 from tribayes.prediction.summary import COUNT_HEADER, CountRow, ScoreRow
 from tribayes.report.page import Section
@@ -86,7 +87,7 @@ def _with_shares(row: CountRow) -> list[str]:
 
 def _sampling_error(case: Case) -> list[ScoreRow]:
     """A row on what drawing so few networks does; none where none was drawn."""
-    if case.pred.method == "moments":
+    if isinstance(case.pred.origin, Moments):
         return []
     worst = case.pred.monte_carlo_error(case.level).as_dict()["mean"]
     meaning = f"largest standard error of a class's probability from drawing only {case.pred.sample_count} networks"

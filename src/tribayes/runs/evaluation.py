@@ -7,7 +7,6 @@ lie; samples are reduced there and not carried to the host.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -16,11 +15,12 @@ from torch import Tensor, nn
 from tribayes._errors import refusal
 from tribayes._text import format_table, percent
 from tribayes.nn.convert import bayesian_modules
-from tribayes.nn.holding import holding, seed_of
+from tribayes.nn.stage import ModelDraw, Stage
+from tribayes.posterior.streams import Stream
 from tribayes.prediction import ClassificationSummary, ClassPredictive, predict
+from tribayes.prediction.samples import Drawn
 from tribayes.prediction.selection import confidently_wrong, telling_examples
 from tribayes.prediction.source import entropy
-from tribayes.prediction.state import undisturbed
 from tribayes.runs.folder import RunFolder
 from tribayes.runs.trainer import Examples, posterior_rows
 
@@ -79,7 +79,7 @@ def sampled_answers(
         model,
         test.inputs,
         samples,
-        seed=seed_of(seed, _STREAM),
+        seed=Stream((seed, _STREAM)).number,
         progress=progress,
         keep_samples=keep_samples,
         levels=LEVELS,
@@ -88,10 +88,11 @@ def sampled_answers(
 
 def mean_answers(model: nn.Module, test: Examples) -> Tensor:
     """(N, C) on the CPU: class probabilities of a network, of a Bayesian one at its means."""
-    at_means = holding(model, [{} for _ in bayesian_modules(model)]) if posterior_rows(model) else nullcontext()
-    with undisturbed(model), at_means:
+    at_means: ModelDraw = [{} for _ in bayesian_modules(model)] if posterior_rows(model) else []
+    stage = Stage(model, evaluation=True)
+    with torch.no_grad():
         parts = zip(*(argument.split(_BATCH) for argument in test.arguments), strict=True)
-        return torch.cat([model(*part).softmax(-1).cpu() for part in parts])
+        return torch.cat([stage.run(at_means, *part).softmax(-1).cpu() for part in parts])
 
 
 def short(value: float) -> float:
@@ -116,8 +117,9 @@ def _examples(model: nn.Module, pred: ClassPredictive, test: Examples) -> dict[s
     chosen = telling_examples(pred, test.targets.cpu())
     if not chosen:
         return {}
+    assert isinstance(pred.origin, Drawn)
     asked = test.chosen(torch.tensor(list(chosen.values()), device=test.targets.device))
-    again = predict(model, asked, pred.sample_count, seed=pred.seed, progress=False)
+    again = predict(model, asked, pred.sample_count, seed=pred.origin.seed, progress=False)
     parts = (again.samples * OUTPUT_UNIT).round().int()
     return {
         kind: {

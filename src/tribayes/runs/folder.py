@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal
 from tribayes._files import make_folder, read_json, store_json
-from tribayes.inference.training import History
+from tribayes.inference.fit import History
 from tribayes.runs.environment import check_device, environment
 from tribayes.runs.records import Record, read_records
 from tribayes.runs.tensor_file import copied, read_tensors, unusable, write_tensors

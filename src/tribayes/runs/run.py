@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal, wrong_type
 from tribayes._files import only_one
-from tribayes.inference.objective import ELBO
 from tribayes.runs.checkpoint import check_same_training
 from tribayes.runs.display import NoDisplay, train_shown
 from tribayes.runs.environment import repeatable
@@ -23,7 +22,7 @@ from tribayes.runs.folder import RunFolder, first_difference
 from tribayes.runs.records import Record
 from tribayes.runs.session import CHECKPOINT_SECONDS, Session, train_sessions
 from tribayes.runs.signals import Stopped
-from tribayes.runs.trainer import Examples, Inputs, Schedule, Trainer
+from tribayes.runs.trainer import Examples, Inputs, Objective, Schedule, Trainer
 
 Pair = Examples | tuple[Inputs, Tensor]
 
@@ -79,7 +78,7 @@ class Run(RunFolder):
     def train(
         self,
         model: nn.Module,
-        objective: ELBO,
+        objective: Objective,
         optimizer: torch.optim.Optimizer,
         *,
         train: Pair,
@@ -99,7 +98,7 @@ class Run(RunFolder):
 
         Args:
             model: the network, on the device of the run.
-            objective: what is minimised, such as `tribayes.ELBO(...)`.
+            objective: what is minimised: `tribayes.ELBO(...)`, or `MaximumLikelihood(...)` for a plain network.
             optimizer: any of torch's. Its learning rates follow `schedule`.
             train: (inputs, targets), tensors of as many examples, in memory. Inputs may be a tuple of tensors for a
                 network of several arguments.

@@ -1,7 +1,7 @@
 """Several trainings at once on one GPU.
 
 A network of a hundred thousand weights leaves a modern GPU idle between launches. The steps of several trainers are
-captured as parallel branches of one CUDA graph, each several steps long, so that one launch drives them all. What a
+recorded as parallel branches of one CUDA graph, each several steps long, so that one launch drives them all. What a
 trainer computes does not depend on its neighbours.
 """
 
@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from tribayes._graphs import Recording, aside
 from tribayes.runs.trainer import WINDOW, Trainer
 
 _STEPS = 10  # of every trainer, in one replay; divides WINDOW
-_WARM_UP = 10  # eager steps before a capture, as torch asks for; they count
+_WARM_UP = 10  # steps before a recording, as torch asks for; they count
 
 
 def train_side_by_side(trainers: Sequence[Trainer], pause: Callable[[], None], every: int = WINDOW) -> None:
@@ -24,18 +25,19 @@ def train_side_by_side(trainers: Sequence[Trainer], pause: Callable[[], None], e
     go. What `pause` raises ends the training, with every trainer at a step's end.
     """
     first = trainers[0]
-    graph = None
+    recording = None
     captured = first.device.type == "cuda" and all(trainer.capturable for trainer in trainers)
     while first.iteration < first.iterations:
         ahead = (every - first.iteration % every, WINDOW - first.iteration % WINDOW)
         steps = min(*ahead, first.iterations - first.iteration)
         if not captured:
             _eagerly(trainers, steps)
-        elif graph is None:
-            _eagerly(trainers, min(_WARM_UP, steps))
-            graph = _capture(trainers)
+        elif recording is None:
+            with aside(first.device):
+                _eagerly(trainers, min(_WARM_UP, steps))
+            recording = _recorded(trainers)
         else:
-            _replay(trainers, graph, steps)
+            _replay(trainers, recording, steps)
         pause()
 
 
@@ -44,26 +46,24 @@ def _eagerly(trainers: Sequence[Trainer], steps: int) -> None:
         trainer.advance(steps)
 
 
-def _replay(trainers: Sequence[Trainer], graph: torch.cuda.CUDAGraph, steps: int) -> None:
+def _replay(trainers: Sequence[Trainer], recording: Recording, steps: int) -> None:
     for trainer in trainers:
         trainer.prepare()
     for _ in range(steps // _STEPS):
-        graph.replay()
+        recording.replay()
     for trainer in trainers:
         trainer.note_steps(steps // _STEPS * _STEPS)
     if steps % _STEPS:
-        _eagerly(trainers, steps % _STEPS)
+        with aside(trainers[0].device):
+            _eagerly(trainers, steps % _STEPS)
     torch.cuda.synchronize()
 
 
-def _capture(trainers: Sequence[Trainer]) -> torch.cuda.CUDAGraph:
-    """One graph with a branch for each trainer."""
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    for trainer in trainers:
-        graph.register_generator_state(trainer.generator)
+def _recorded(trainers: Sequence[Trainer]) -> Recording:
+    """Ten steps of every trainer, with a branch for each of them."""
     branches = [torch.cuda.Stream() for _ in trainers]
-    with torch.cuda.graph(graph):
+
+    def run() -> None:
         trunk = torch.cuda.current_stream()
         for trainer, branch in zip(trainers, branches, strict=True):
             branch.wait_stream(trunk)
@@ -72,4 +72,5 @@ def _capture(trainers: Sequence[Trainer]) -> torch.cuda.CUDAGraph:
                     trainer.step()
         for branch in branches:
             trunk.wait_stream(branch)
-    return graph
+
+    return Recording(run, trainers[0].device, [trainer.generator for trainer in trainers])

@@ -6,8 +6,9 @@ asks the host for nothing, as a CUDA graph; the host comes in once per window of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import refusal, wrong_type
-from tribayes.inference.objective import ELBO
-from tribayes.nn.convert import stabilise_
-from tribayes.nn.holding import holding, sample_model, seed_of
+from tribayes.inference.objective import ELBO, MaximumLikelihood
+from tribayes.inference.step import AUTO, TrainingStep
 from tribayes.nn.module import BayesianModule
+from tribayes.nn.stage import Stage, sample_model
 from tribayes.nn.table import PosteriorRow
-from tribayes.prediction.state import undisturbed
+from tribayes.posterior.streams import Stream
 from tribayes.runs.tensor_file import copied, digest
 
 WINDOW = 1000  # steps between two visits of the host
@@ -29,6 +30,7 @@ _CHUNK = 2500  # test examples under one draw of the weights
 _NUMBER = ":number"  # ends the name of a plain number of an optimizer's state, kept as a tensor
 
 Inputs = Tensor | tuple[Tensor, ...]
+Objective = ELBO | MaximumLikelihood
 Schedule = Callable[[int], float]
 
 
@@ -83,6 +85,7 @@ class Trainer:
         seed: determines batches and draws. torch's global generators are left as they are.
         schedule: factor of the optimizer's learning rates at each iteration, counted from 0; None: always 1.
         rule: the guards before each step, as of `tribayes.stabilise_`.
+        called: the model as it is called, where that is another object: by torch.compile.
     """
 
     capturable = False  # whether a step asks the host for nothing
@@ -90,7 +93,7 @@ class Trainer:
     def __init__(
         self,
         model: nn.Module,
-        objective: ELBO,
+        objective: Objective,
         optimizer: torch.optim.Optimizer,
         train: Examples,
         *,
@@ -99,6 +102,7 @@ class Trainer:
         seed: int,
         schedule: Schedule | None = None,
         rule: str = "closed_form",
+        called: nn.Module | None = None,
     ) -> None:
         _check_length("iterations", iterations)
         if not 1 <= _check_length("batch_size", batch_size) <= len(train):
@@ -108,13 +112,23 @@ class Trainer:
         self.batch_size, self.iterations, self.seed, self.rule = batch_size, iterations, seed, rule
         self.schedule = schedule
         self.device = train.targets.device
-        self.generator = torch.Generator(self.device).manual_seed(seed_of(seed, 1))
-        self._host_generator = torch.Generator().manual_seed(seed_of(seed, 5))  # of networks that draw on the CPU
+        self.generator = Stream((seed, 1)).generator(self.device)
+        self.take_step = TrainingStep(
+            model if called is None else called,
+            objective,
+            optimizer,
+            rule=rule,
+            generator=self.generator,
+            capture=False if self.capturable else AUTO,
+        )
+        # for networks that draw from torch's own generators, as dropout does
+        places = dict.fromkeys([torch.device("cpu"), self.device])
+        self._global_generators = [Stream((seed, 5, number)).generator(place) for number, place in enumerate(places)]
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         self.iteration = 0
         # the window under way, on the device: where it stands, and one row per step: the examples, their labels where
-        # they have some, and the weights of likelihood and divergence, two float32 in the room of an int64. So a step
-        # looks things up once
+        # they have some, and one over the learning rate and ν, two float32 in the room of an int64. So a step looks
+        # things up once
         width = batch_size * (2 if train.are_labelled else 1) + 1
         self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
         self._rows = torch.zeros(WINDOW, width, dtype=torch.int64, device=self.device)
@@ -155,16 +169,13 @@ class Trainer:
     def _take_step(self, inputs: Inputs, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Guards, gradient, update. Returns the mean NLL of the batch and the divergence.
 
-        `weights` holds the learning rate and its product with ν, for optimizers that take them from the device.
+        `weights` holds one over the learning rate, and ν, for steps that take them from the device.
         """
         del weights
         self._set_rates(1.0 if self.schedule is None else self.schedule(self.iteration))
+        self.take_step.count = self.iteration
         with self._own_randomness():
-            stabilise_(self.model, self.rule)
-            terms = self.objective(self.model, inputs, targets, step=self.iteration)
-            self.optimizer.zero_grad()
-            terms.loss.backward()
-            self.optimizer.step()
+            terms = self.take_step(inputs, targets)
         return terms.nll, terms.kl
 
     def learning_rate(self, iteration: int) -> float:
@@ -177,7 +188,7 @@ class Trainer:
 
     def description(self) -> dict[str, Any]:
         """Everything given that determines the result, as plain values, but for the seed."""
-        objective, weight = self.objective, self.objective.kl_weight
+        objective, weight = self.objective, getattr(self.objective, "kl_weight", 0.0)
         steps = (0, self.iterations // 2, self.iterations - 1)  # where functions of the iteration are compared
         parameters = {name: list(value.shape) for name, value in self._named_parameters().items()}
         return {
@@ -188,9 +199,9 @@ class Trainer:
             "objective": type(objective).__name__,
             "likelihood": type(objective.likelihood).__name__,
             "kl_weight": [float(weight(i)) for i in steps] if callable(weight) else float(weight),
-            "data_size": objective.data_size,
-            "samples": objective.samples,
-            "estimator": objective.estimator,
+            "data_size": getattr(objective, "data_size", None),
+            "samples": getattr(objective, "samples", None),
+            "estimator": getattr(objective, "estimator", None),
             "optimizer": type(self.optimizer).__name__,
             "optimizer groups": [self._described(*pair) for pair in enumerate(self.optimizer.param_groups)],
             "parameters": parameters,
@@ -219,23 +230,24 @@ class Trainer:
 
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:
-        """While this lasts, torch's global generators are this training's own: draws, dropout and all."""
-        gpus = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=gpus):
-            torch.set_rng_state((self._host_generator if gpus else self.generator).get_state())
-            if gpus:
-                torch.cuda.set_rng_state(self.generator.get_state(), self.device)
+        """While this lasts, torch's global generators are this training's own: what a network draws by itself."""
+        host, *gpus = self._global_generators
+        with torch.random.fork_rng(devices=[gpu.device for gpu in gpus]):
+            torch.set_rng_state(host.get_state())
+            for gpu in gpus:
+                torch.cuda.set_rng_state(gpu.get_state(), gpu.device)
             yield
-            (self._host_generator if gpus else self.generator).set_state(torch.get_rng_state())
-            if gpus:
-                self.generator.set_state(torch.cuda.get_rng_state(self.device))
+            host.set_state(torch.get_rng_state())
+            for gpu in gpus:
+                gpu.set_state(torch.cuda.get_rng_state(gpu.device))
 
     def _lay_out_window(self) -> None:
         start = self.iteration - self.iteration % WINDOW
         order = batch_order(len(self.train), self.batch_size, start, WINDOW, self.seed).to(self.device)
         steps = range(start, start + WINDOW)
         nus = [self.objective.nu(i) for i in steps]
-        pairs = [(rate, rate * nu) for rate, nu in zip(map(self.learning_rate, steps), nus, strict=True)]
+        rates = map(self.learning_rate, steps)
+        pairs = [(1 / rate if rate else math.inf, nu) for rate, nu in zip(rates, nus, strict=True)]
         labels = [self.train.targets[order]] if self.train.are_labelled else []
         weights = torch.tensor(pairs, device=self.device, dtype=torch.float32).view(torch.int64)
         torch.cat([order, *labels, weights], 1, out=self._rows)
@@ -248,8 +260,9 @@ class Trainer:
         tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
         tensors |= self._optimizer_state()
         tensors["generator"] = self.generator.get_state()
-        if self.device.type == "cuda" and not self.capturable:
-            tensors["host_generator"] = self._host_generator.get_state()
+        if not self.capturable:
+            states = enumerate(self._global_generators)
+            tensors |= {f"global_generator.{number}": generator.get_state() for number, generator in states}
         tensors["iteration"] = torch.tensor(self.iteration)
         tensors["terms"] = self._terms  # those of the window under way are still to be written down
         return copied(tensors, "state")
@@ -260,8 +273,8 @@ class Trainer:
         self.objective.load_state_dict(_part(tensors, "objective."))
         self._load_optimizer_state(_part(tensors, "optimizer."))
         self.generator.set_state(tensors["generator"])
-        if "host_generator" in tensors:
-            self._host_generator.set_state(tensors["host_generator"])
+        for number, generator in enumerate([] if self.capturable else self._global_generators):
+            generator.set_state(tensors[f"global_generator.{number}"])
         self.iteration = int(tensors["iteration"])
         self._terms.copy_(tensors["terms"])
         self._lay_out_window()
@@ -301,14 +314,13 @@ class Trainer:
         """
         wrong = torch.zeros((), device=self.device)
         nll = torch.zeros((), device=self.device, dtype=torch.float64)
-        seed = seed_of(self.seed, 3, self.iteration)
+        stream, stage = Stream((self.seed, 3, self.iteration)), Stage(self.model, evaluation=True)
         is_random = bool(posterior_rows(self.model))
-        with undisturbed(self.model):
+        with torch.no_grad():
             for number, start in enumerate(range(0, len(test), _CHUNK)):
                 part = slice(start, start + _CHUNK)
-                draws = holding(self.model, sample_model(self.model, seed, number)) if is_random else nullcontext()
-                with draws:
-                    outputs = self.model(*(argument[part] for argument in test.arguments))
+                draw = sample_model(self.model, stream.child(number)) if is_random else []
+                outputs = stage.run(draw, *(argument[part] for argument in test.arguments))
                 nll += self.objective.likelihood.nll(outputs, test.targets[part]).sum()
                 wrong += (outputs.argmax(-1) != test.targets[part]).sum() if test.are_labelled else 0
         return float(wrong) / len(test) if test.are_labelled else None, float(nll) / len(test)
@@ -325,7 +337,7 @@ def batch_order(examples: int, batch: int, start: int, steps: int, seed: int) ->
     """
     first, last = start * batch, (start + steps) * batch
     epochs = range(first // examples, (last - 1) // examples + 1)
-    sources = (torch.Generator().manual_seed(seed_of(seed, 2, epoch)) for epoch in epochs)
+    sources = (Stream((seed, 2, epoch)).generator(torch.device("cpu")) for epoch in epochs)
     orders = torch.cat([torch.randperm(examples, generator=source) for source in sources])
     offset = first - epochs[0] * examples
     return orders[offset : offset + steps * batch].view(steps, batch)

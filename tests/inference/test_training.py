@@ -1,4 +1,4 @@
-"""The training loop is guards, objective, gradient and step, and nothing else."""
+"""The training loop is one step after the other (test_step.py), and nothing else."""
 
 import copy
 import re
@@ -6,11 +6,9 @@ import re
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils.data import DataLoader, TensorDataset
 
 import tribayes as tb
-from tests.compiling import draws_are_compiled
 from tests.networks import bayesian, inputs_of, same_tensors
 
 STEPS = 4
@@ -46,50 +44,13 @@ def test_fit_is_the_loop_written_out(rule: str) -> None:
         optimizer.step()
         losses.append([terms.loss.item(), terms.nll.item(), terms.kl.item()])
     assert same_tensors(model.state_dict(), twin.state_dict())
-    assert [list(row) for row in zip(history.loss, history.nll, history.kl, strict=True)] == losses
+    assert [list(row) for row in zip(history.nll, history.kl, strict=True)] == [row[1:] for row in losses]
+    assert history.loss == pytest.approx([row[0] for row in losses], rel=1e-14)
     assert len(history) == 2 * STEPS
     assert history.as_dict() == {"loss": history.loss, "nll": history.nll, "kl": history.kl}
 
 
-def test_a_step_is_one_step_of_fit() -> None:
-    model = bayesian("MLP")
-    twin = copy.deepcopy(model)
-    torch.manual_seed(0)
-    terms = tb.training_step(model, elbo(), *batches()[0], sgd(model))
-    torch.manual_seed(0)
-    history = tb.fit(twin, elbo(), batches()[:1], sgd(twin), progress=False)
-    assert history.loss == [terms.loss.item()]
-    assert same_tensors(model.state_dict(), twin.state_dict())
-
-
-@draws_are_compiled
-def test_a_compiled_model_takes_the_same_steps() -> None:
-    torch._dynamo.reset()
-    model = bayesian("MLP")
-    twin = copy.deepcopy(model)
-    counter = CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(twin, backend=counter)
-    for trained in (model, compiled):
-        optimizer = sgd(trained)
-        torch.manual_seed(0)
-        for inputs, targets in batches():
-            tb.training_step(trained, elbo(), inputs, targets, optimizer)
-    assert counter.frame_count == 1
-    for name, value in model.state_dict().items():
-        torch.testing.assert_close(twin.state_dict()[name], value, rtol=1e-12, atol=1e-14)
-
-
-def test_a_step_guards_before_it_computes() -> None:
-    model = bayesian("MLP")
-    with torch.no_grad():
-        model.module[0].weight.zero_()
-        model.family.gamma.fill_(100.0)
-    terms = tb.training_step(model, elbo(), *batches()[0], sgd(model))
-    assert terms.loss.isfinite()
-    assert all(p.isfinite().all() for p in model.parameters())
-
-
-def test_the_scheduler_advances_once_a_step() -> None:
+def test_the_scheduler_advances_once_per_step() -> None:
     model = bayesian("MLP")
     optimizer = sgd(model)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
@@ -135,22 +96,32 @@ def test_batches_that_run_out_are_refused(make: object) -> None:
         tb.fit(model, elbo(), make(), sgd(model), epochs=2, progress=False)
 
 
-def test_clip_bounds_every_entry_of_the_gradient() -> None:
-    """A bias at ±1e-6 feels ν/m = 1e6 of the divergence; clipped, plain SGD moves it by lr times the bound."""
-    model = tb.to_bayesian(nn.Linear(2, 1).requires_grad_(), where="bias", generator=0)
-    with torch.no_grad():
-        model.module.bias.fill_(1e-6)
-    elbo = tb.ELBO(tb.Gaussian(), data_size=1)
-    batch = torch.zeros(4, 2), torch.zeros(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    tb.training_step(model, elbo, *batch, optimizer, clip=0.1)
-    assert model.module.bias.item() == pytest.approx(1e-6 + 0.05, rel=1e-6)
-    with pytest.raises(ValueError, match=r"`clip` \(=0\) must be finite and positive; it bounds"):
-        tb.training_step(model, elbo, *batch, optimizer, clip=0)
-
-
 def test_fit_needs_an_epoch() -> None:
     model = tb.to_bayesian(nn.Linear(2, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     with pytest.raises(ValueError, match=r"`epochs` \(=0\) must be a whole number, at least 1; choose how often"):
         tb.fit(model, tb.ELBO(tb.Gaussian(), data_size=1), [], optimizer, epochs=0)
+
+
+def test_fit_hands_its_options_to_the_step() -> None:
+    model = bayesian("MLP")
+    twin = copy.deepcopy(model)
+    options = {"clip": 0.01, "rule": "paper", "generator": 2**70}
+    state = torch.get_rng_state()
+    history = tb.fit(model, elbo(), batches(), sgd(model), progress=False, **options)
+    step = tb.TrainingStep(twin, elbo(), sgd(twin), **options)
+    losses = [step(inputs, targets).loss.item() for inputs, targets in batches()]
+    assert history.loss == losses
+    assert same_tensors(model.state_dict(), twin.state_dict())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_fit_trains_a_plain_network_by_its_likelihood() -> None:
+    net = nn.Linear(4, 2)
+    objective = tb.MaximumLikelihood(tb.Categorical())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    data = [(inputs_of("MLP").float(), LABELS)] * 100
+    history = tb.fit(net, objective, data, optimizer, progress=False)
+    assert history.loss == history.nll
+    assert history.kl == [0.0] * 100
+    assert history.loss[-1] < 0.5 * history.loss[0]

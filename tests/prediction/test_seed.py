@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import tribayes as tb
 from tests.prediction.models import classifier, cut_chunks, inputs, predict
+from tribayes.posterior.streams import Stream
 
 COUNT, SAMPLES = 15, 30
 LABELS = torch.zeros(COUNT, dtype=torch.long)
@@ -98,11 +99,26 @@ def test_whole_numbers_of_any_size_are_seeds_of_their_own() -> None:
 
 @pytest.mark.parametrize("seed", [251, 0])
 def test_no_network_is_drawn_twice(seed: int) -> None:
-    """With 32 bits of a seed, samples 57 and 134 of seed 251 are the same network."""
+    """Samples 57 and 134 of seed 251 were once the same network, by a seed of 32 bits."""
     torch.manual_seed(0)
     samples = predict(tb.to_bayesian(nn.Linear(3, 2)), torch.ones(1, 3), seed=seed).samples
     assert not torch.equal(samples[57], samples[134])
     assert len(samples[:, 0].unique(dim=0)) == 200
+
+
+def test_samples_whose_seeds_agree_in_32_bits_are_other_networks() -> None:
+    """The first two such samples of seed 0; torch's `manual_seed` would draw one network for both."""
+    seen: dict[int, int] = {}
+    for late in range(10**6):
+        early = seen.setdefault(Stream((0, late, 0)).number % 2**32, late)
+        if early != late:
+            break
+    assert early < late < 10**6 - 1
+    numbers = [Stream((0, sample, 0)).number for sample in (early, late)]
+    one, other = (torch.randn(3, generator=torch.Generator().manual_seed(number)) for number in numbers)
+    assert torch.equal(one, other)
+    one, other = (predict(classifier(), inputs(1), range(sample, sample + 1)).samples for sample in (early, late))
+    assert not torch.equal(one, other)
 
 
 def test_networks_of_neighbouring_seeds_are_not_each_others_neighbours() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,9 +53,15 @@ class Twin:
         for (original, copy), begun in zip(self._pairs, self._begun, strict=True):
             for name, value in copy.__dict__.items():
                 if begun.get(name, begun) is not value and name not in _STRUCTURE:
-                    original.__dict__[name] = value
+                    original.__dict__[name] = self._back()._translated(value)
                     found = True
         return found
+
+    def _back(self) -> Twin:
+        """The way back, from modules of the twin to the network's."""
+        back: Twin = object.__new__(Twin)
+        back._known = {id(copy): original for original, copy in self._pairs}
+        return back
 
     def match_modes(self) -> None:
         """Training or evaluation mode as the network's parts are now."""
@@ -106,8 +113,8 @@ class Twin:
         kind = type(value)
         if kind in (list, tuple):
             return self._if_changed(value, [self._translated(item) for item in value])
-        if kind is dict:
-            return self._if_changed(value, {key: self._translated(item) for key, item in value.items()})
+        if kind in (dict, OrderedDict):
+            return self._if_changed(value, kind((key, self._translated(item)) for key, item in value.items()))
         if kind is types.MethodType:
             owner = self._translated(value.__self__)
             return value if owner is value.__self__ else types.MethodType(value.__func__, owner)
@@ -120,7 +127,7 @@ class Twin:
         return value
 
     def _if_changed(self, value: Any, translated: Any) -> Any:
-        items, others = (value.values(), translated.values()) if type(value) is dict else (value, translated)
+        items, others = (value.values(), translated.values()) if isinstance(value, dict) else (value, translated)
         if all(one is other for one, other in zip(items, others, strict=True)):
             return value
         return tuple(translated) if type(value) is tuple else translated

@@ -28,6 +28,7 @@ from tribayes.plots.style import (
     tidy,
 )
 from tribayes.prediction import ClassPredictive
+from tribayes.prediction.samples import Drawn
 from tribayes.prediction.source import Kept
 from tribayes.runs.evaluation import OUTPUT_UNIT
 
@@ -52,7 +53,7 @@ def draw_training(panels: Sequence[Mapping[str, Any]]) -> Figure:
 def draw_boxplot(example: Mapping[str, Any]) -> Figure:
     """What the sampled networks say of one image."""
     outputs = unpack_outputs(example["outputs"]).float() / OUTPUT_UNIT
-    pred = ClassPredictive(Kept(outputs.unsqueeze(1)), 0, range(len(outputs)))
+    pred = ClassPredictive(Kept(outputs.unsqueeze(1)), Drawn(0, tuple(range(len(outputs)))))
     names = example.get("class_names")
     figure = Figure(figsize=(5.0, 3.7 if names else 3.1), layout="constrained")  # names are turned, and take room
     image = unpack_image(example["image"]) if "image" in example else None

@@ -183,18 +183,26 @@ def test_work_begins_anew_in_another_process_when_a_capture_fails() -> None:
     assert isolated(work_that_one_candidate_spoils, torch.device("cuda")) == {"spoiler": "a reason"}
 
 
-@pytest.mark.parametrize("sampler", ["torch", "fused"])
-def test_the_draw_passes_its_check(sampler: str) -> None:
-    checks.check_draw(CPU, sampler)
+@pytest.mark.parametrize("implementation", ["cpu", "plain"])
+def test_the_draw_passes_its_check(implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = checks.weights_model
+
+    def forced(device: torch.device, *sizes: int) -> tb.BayesianModule:
+        model = made(device, *sizes)
+        model.family._implementation = implementation
+        return model
+
+    monkeypatch.setattr(checks, "weights_model", forced)
+    checks.check_draw(CPU)
 
 
 def test_a_draw_of_another_law_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(device: torch.device, sampler: str, *sizes: int) -> tb.BayesianModule:
-        return tb.to_bayesian(checks.Weights(*sizes), tau=0.29, rho=-0.3, sampler=sampler).to(device)
+    def other(device: torch.device, *sizes: int) -> tb.BayesianModule:
+        return tb.to_bayesian(checks.Weights(*sizes), tau=0.29, rho=-0.3).to(device)
 
     monkeypatch.setattr(checks, "weights_model", other)
     with pytest.raises(SystemExit, match=r"is wrong \(variance.*nothing was timed"):
-        checks.check_draw(CPU, "torch")
+        checks.check_draw(CPU)
 
 
 class Broken(Deterministic):

@@ -35,7 +35,9 @@ class OneScale(Family):
 
     def laws(self, means: Sequence[Tensor]) -> list[FactorisedNormal]:
         scales = self.log_scale.exp().unbind()
-        return [FactorisedNormal(mean, scale.to(mean).expand_as(mean)) for mean, scale in zip(means, scales, strict=True)]
+        return [
+            FactorisedNormal(mean, scale.to(mean).expand_as(mean)) for mean, scale in zip(means, scales, strict=True)
+        ]
 
     def scale_parameters(self) -> list[nn.Parameter]:
         return [self.log_scale]

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tribayes.prediction import ClassPredictive, RegressionPredictive
+from tribayes.prediction.samples import Drawn
 from tribayes.prediction.source import Kept, Reduced
 
 NETWORKS = 40
@@ -13,7 +14,7 @@ NETWORKS = 40
 
 def classes(samples: Tensor) -> ClassPredictive:
     """A prediction from what each network says, (S, N, C)."""
-    return ClassPredictive(Kept(samples), seed=0, sample_indices=range(len(samples)))
+    return ClassPredictive(Kept(samples), Drawn(0, tuple(range(len(samples)))))
 
 
 def random_classes(examples: int = 60, number: int = 4, sharpness: float = 3.0, seed: int = 0) -> ClassPredictive:
@@ -50,4 +51,4 @@ def line(examples: int = 25, noise: float = 0.2) -> tuple[Tensor, RegressionPred
     generator = torch.Generator().manual_seed(2)
     x = torch.linspace(-1, 1, examples)[torch.randperm(examples, generator=generator)]
     slopes = 1 + 0.3 * torch.randn(NETWORKS, 1, 1, generator=generator)
-    return x, RegressionPredictive(Kept(slopes * x[:, None]), 0, range(NETWORKS), noise)
+    return x, RegressionPredictive(Kept(slopes * x[:, None]), Drawn(0, tuple(range(NETWORKS))), noise)

@@ -10,6 +10,7 @@ from matplotlib.collections import FillBetweenPolyCollection
 from tests.plots.cases import NETWORKS, line, random_classes
 from tribayes.plots import regression_band
 from tribayes.prediction import RegressionPredictive
+from tribayes.prediction.samples import Moments
 from tribayes.prediction.source import Kept
 
 
@@ -39,7 +40,7 @@ def test_bands_and_mean_are_the_predictions(level: float) -> None:
 
 def test_the_headline_says_where_it_comes_from() -> None:
     x, pred = line()
-    by_moments = RegressionPredictive(Kept(pred.samples), 0, (), pred.noise)
+    by_moments = RegressionPredictive(Kept(pred.samples), Moments(), pred.noise)
     titles = [regression_band(x, p).get_title(loc="left") for p in (pred, by_moments)]
     assert titles == [f"Regression, {NETWORKS} sampled networks", "Regression, one pass of moments"]
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tests.plots.cases import constant_classes, noisy_targets, random_classes
 from tribayes.prediction import ClassPredictive
+from tribayes.prediction.samples import Drawn
 from tribayes.prediction.selection import confidently_wrong, telling_examples
 from tribayes.prediction.source import Kept
 
@@ -15,7 +16,7 @@ from tribayes.prediction.source import Kept
 def spread_classes(rows: list[list[float]], spread: list[float]) -> ClassPredictive:
     """Two networks that are ± a row's spread apart about its first two classes."""
     mean, apart = torch.tensor(rows), torch.tensor(spread).unsqueeze(-1) * torch.tensor([1.0, -1.0, 0.0])
-    return ClassPredictive(Kept(torch.stack([mean + apart, mean - apart])), 0, range(2))
+    return ClassPredictive(Kept(torch.stack([mean + apart, mean - apart])), Drawn(0, (0, 1)))
 
 
 SIX = spread_classes(

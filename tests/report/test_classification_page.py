@@ -12,6 +12,7 @@ from tests.report.test_page import Outline, assert_self_contained
 from tribayes.nn.convert import to_bayesian
 from tribayes.prediction import ClassPredictive
 from tribayes.prediction.diagnostics import LayerReport, LayerRow
+from tribayes.prediction.samples import Moments
 from tribayes.prediction.selection import telling_examples
 from tribayes.prediction.source import Kept
 from tribayes.report import classification_report
@@ -93,7 +94,7 @@ def test_without_samples_the_page_says_what_is_missing(pred: ClassPredictive, tm
 
 
 def test_a_prediction_by_moments_says_so_and_has_no_sampling_error(pred: ClassPredictive, tmp_path: Path) -> None:
-    by_moments = ClassPredictive(Kept(pred.samples), seed=0, sample_indices=())
+    by_moments = ClassPredictive(Kept(pred.samples), Moments())
     pages = [classification_report(tmp_path / "r.html", p, noisy_targets(p)).read_text() for p in (pred, by_moments)]
     assert ["sampling error" in page for page in pages] == [True, False]
     assert ["from one pass of moments (seed 0)" in text_of(page) for page in pages] == [False, True]

@@ -21,7 +21,7 @@ class Window:
     Inputs are (..., I, *space), outputs (..., O, *space), kernels (O, I / groups, *size).
 
     Example:
-        >>> Window.of(kernel.shape[2:], stride=2, padding="valid")
+        >>> Window.of((3, 3), stride=2, padding="valid")
         Window(stride=(2, 2), padding=((0, 0), (0, 0)), dilation=(1, 1), groups=1)
     """
 

@@ -97,7 +97,7 @@ def test_a_prediction_by_moments_says_so_and_has_no_sampling_error(pred: ClassPr
     by_moments = ClassPredictive(Kept(pred.samples), Moments())
     pages = [classification_report(tmp_path / "r.html", p, noisy_targets(p)).read_text() for p in (pred, by_moments)]
     assert ["sampling error" in page for page in pages] == [True, False]
-    assert ["from one pass of moments (seed 0)" in text_of(page) for page in pages] == [False, True]
+    assert ["from one pass of moments" in text_of(page) for page in pages] == [False, True]
 
 
 def test_levels_can_be_chosen(pred: ClassPredictive, tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ class OneScale(Family):
 
     def laws(self, means: Sequence[Tensor]) -> list[FactorisedNormal]:
         scales = self.log_scale.exp().unbind()
-        return [FactorisedNormal(mean, scale.to(mean).expand_as(mean)) for mean, scale in zip(means, scales, strict=True)]
+        return [
+            FactorisedNormal(mean, scale.to(mean).expand_as(mean)) for mean, scale in zip(means, scales, strict=True)
+        ]
 
     def scale_parameters(self) -> list[nn.Parameter]:
         return [self.log_scale]
@@ -44,7 +46,7 @@ class OneScale(Family):
 class PeakedLaw(Laplace):
     """Independent Laplace distributions over (K,), drawn from a given generator."""
 
-    def rsample(self, sample_shape: torch.Size = torch.Size(), generator: Randomness = None) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = (), generator: Randomness = None) -> Tensor:
         shape = torch.Size(sample_shape) + self.loc.shape
         source = generator_of(generator, self.loc.device)
         uniform = torch.rand(shape, dtype=self.loc.dtype, device=self.loc.device, generator=source) - 0.5

@@ -318,9 +318,7 @@ def test_the_first_of_many_is_the_draw_alone(implementation: str) -> None:
 @either
 def test_the_divergence_of_many_draws_is_counted_once(implementation: str) -> None:
     tensors, delta, gamma = _inputs()
-    one, three = (
-        draw(tensors, delta, gamma, SEED, count, PRIORS["scalar"], implementation)[1] for count in (None, 3)
-    )
+    one, three = (draw(tensors, delta, gamma, SEED, count, PRIORS["scalar"], implementation)[1] for count in (None, 3))
     torch.testing.assert_close(one, three, rtol=1e-14, atol=0)
 
 

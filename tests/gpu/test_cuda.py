@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import nn
 
 import tribayes as tb
-from tribayes.posterior import TridiagonalNormal
+from tests.networks import same_tensors
+from tests.posterior.cases import law_of
+from tribayes.posterior import Stream
+from tribayes.posterior.draw.cuda import seed_number
 
 LOC = torch.tensor([0.5, -2.0, 1e-3, 3.0, -0.7])
 
@@ -26,7 +32,7 @@ def _images(count: int = 30) -> torch.Tensor:
 def test_moments_of_draws(gamma: float) -> None:
     """Failure rate below 1e-6: 20 standardised moments, bound 5.6."""
     n = 200_000
-    law = TridiagonalNormal.from_raw(LOC.cuda(), *torch.tensor([-0.5, gamma]).cuda())
+    law = law_of(LOC.cuda(), *torch.tensor([-0.5, gamma]).cuda())
     centred = (law.rsample((n,), generator=11) - law.mean).double()
     covariance = law.covariance_matrix.double()
     variance = covariance.diagonal()
@@ -41,7 +47,7 @@ def test_values_and_gradients_equal_the_cpu() -> None:
     results = []
     for device in ("cpu", "cuda"):
         raw = [torch.tensor(value, device=device, requires_grad=True) for value in (LOC.tolist(), -1.0, -2.0)]
-        law = TridiagonalNormal.from_raw(*raw)
+        law = law_of(*raw)
         prior = torch.distributions.Normal(torch.zeros((), device=device), torch.ones((), device=device))
         value = law.log_prob(LOC.to(device) * 1.2) + torch.distributions.kl_divergence(law, prior)
         results.append([value.detach().cpu(), *(g.cpu() for g in torch.autograd.grad(value, raw))])
@@ -96,3 +102,84 @@ def test_autocast_keeps_the_law_in_float32() -> None:
     assert outputs.dtype == torch.bfloat16
     outputs.float().square().mean().backward()
     assert {p.grad.dtype for p in model.parameters() if p.grad is not None} == {torch.float32}
+
+
+# what a model draws with
+
+
+@pytest.mark.parametrize(
+    ("family", "dtype", "expected"),
+    [
+        ("tridiagonal", torch.float32, "triton"),
+        ("diagonal", torch.float32, "triton"),
+        ("mean_field", torch.float32, "plain"),
+        ("tridiagonal", torch.float64, "plain"),
+        ("tridiagonal", torch.bfloat16, "plain"),
+    ],
+)
+def test_the_sampler_follows_from_family_and_precision(family: str, dtype: torch.dtype, expected: str) -> None:
+    model = tb.to_bayesian(nn.Linear(4, 3), family=family).cuda().to(dtype)
+    assert model.sampler == expected
+    draw = model.sample_weights(generator=0)
+    assert {(value.dtype, value.device.type) for value in draw.values()} == {(dtype, "cuda")}
+    assert tb.to_bayesian(nn.Linear(4, 3), family=family).sampler != "triton"
+
+
+def test_channels_last_is_drawn_by_the_kernels() -> None:
+    model = tb.to_bayesian(nn.Conv2d(3, 4, 3)).cuda().to(memory_format=torch.channels_last)
+    assert model.sampler == "triton"
+    assert model.sample_weights()["weight"].is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("family", ["tridiagonal", "diagonal"])
+def test_the_divergence_comes_with_the_draw(family: str) -> None:
+    model = tb.to_bayesian(nn.Linear(40, 3), family=family, prior=tb.Prior(scale=0.5)).cuda()
+    weights, divergence = model.sample_weights_and_kl(generator=7)
+    torch.testing.assert_close(divergence, model.kl(), rtol=1e-5, atol=1e-4)
+    assert same_tensors(weights, model.sample_weights(generator=7))
+    leaves = list(model.parameters())
+    ours, theirs = torch.autograd.grad(divergence, leaves), torch.autograd.grad(model.kl(), leaves)
+    for got, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4 * (1 + float(expected.abs().max())))
+
+
+@pytest.mark.parametrize("implementation", ["triton", "plain"])
+@pytest.mark.parametrize("family", ["tridiagonal", "diagonal"])
+def test_draws_have_the_mean_and_the_deviation_of_the_law(family: str, implementation: str) -> None:
+    # 4,000 draws of 30 weights: a correct sampler fails with probability below 1e-5
+    rho = -0.3 if family == "tridiagonal" else 0.0
+    model = tb.to_bayesian(nn.Linear(9, 3), family=family, tau=0.3, rho=rho).cuda()
+    model.family._implementation = implementation
+    with torch.no_grad():
+        draws, laws = model.sample_weights(4000, generator=0), model.laws()
+        for name, stack in draws.items():
+            mean, std = laws[name].mean, laws[name].variance.sqrt()
+            flat = stack.reshape(4000, -1)
+            assert ((flat.mean(0) - mean).abs() < 5.5 * std / 4000**0.5).all()
+            assert ((flat.std(0) / std - 1).abs() < 5.5 / 8000**0.5).all()
+            scaled = (flat - mean) / std
+            neighbours = (scaled[:, 1:] * scaled[:, :-1]).mean(0)
+            assert ((neighbours - rho).abs() < 5.5 * (1 + rho**2) ** 0.5 / 4000**0.5).all()
+
+
+def test_a_draw_of_a_seed_in_a_tensor_is_that_of_the_number() -> None:
+    model = tb.to_bayesian(nn.Linear(3, 4)).cuda()
+    expected = model.sample_weights(generator=2**63 - 5)
+    seed = torch.tensor([seed_number(Stream((2**63 - 5,)))], device="cuda")
+    assert same_tensors(model.sample_weights(generator=seed), expected)
+
+
+def test_under_autocast_the_draws_come_in_its_dtype() -> None:
+    model = _model()
+    with torch.autocast("cuda", torch.bfloat16):
+        draw = model.sample_weights(generator=1)
+        out = model(_images())
+    assert {value.dtype for value in draw.values()} == {torch.bfloat16}
+    assert out.dtype == torch.bfloat16
+
+
+def test_copies_and_pickles_draw_the_same() -> None:
+    model = _model()
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert twin.sampler == "triton"
+        assert same_tensors(twin.sample_weights(generator=3), model.sample_weights(generator=3))

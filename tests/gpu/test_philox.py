@@ -10,7 +10,7 @@ triton = pytest.importorskip("triton", reason="needs Triton, which comes with to
 
 import triton.language as tl  # noqa: E402 - only where there is Triton
 
-from tribayes.posterior.fused.kernels import philox as kernels_philox  # noqa: E402 - it imports Triton
+from tribayes.posterior.draw.kernels import philox as kernels_philox  # noqa: E402 - it imports Triton
 
 
 @triton.jit

@@ -18,6 +18,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 import tribayes as tb
 from tests.compiling import draws_are_compiled
 from tests.networks import any_family, bayesian, inputs_of, same_tensors
+from tribayes.inference.step import _held_by
 
 STEPS = 5
 LABELS = torch.tensor([0, 1, 1])
@@ -427,6 +428,38 @@ def test_the_likelihood_of_a_plain_network_as_terms() -> None:
     assert torch.equal(terms.outputs, net(*inputs))
     terms.loss.backward()
     assert net.weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "keeps"), [("plain", False), ("attribute", True), ("buffer", True), ("in place", False)]
+)
+def test_a_network_that_keeps_state_in_python_is_noticed(kind: str, keeps: bool) -> None:
+    """By what a pass leaves behind: a recording would not repeat it."""
+
+    class Keeping(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.calls = nn.Linear(4, 2), 0
+            self.register_buffer("total", torch.zeros(()))
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            if kind == "attribute":
+                self.calls += 1
+            elif kind == "buffer":
+                self.total = self.total + 1
+            elif kind == "in place":
+                self.total += 1
+            return self.layer(inputs)
+
+    for model in (tb.to_bayesian(Keeping()), nn.Sequential(tb.to_bayesian(Keeping()), nn.Identity()), Keeping()):
+        before = _held_by(model)
+        if any(isinstance(module, tb.BayesianModule) for module in model.modules()):
+            elbo()(model, inputs_of("MLP").float(), LABELS)
+        else:
+            model(inputs_of("MLP").float())
+        after = _held_by(model)
+        same = len(before) == len(after) and all(one is other for one, other in zip(before, after, strict=True))
+        assert same != keeps
 
 
 # what is returned, what is refused

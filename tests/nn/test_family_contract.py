@@ -46,7 +46,7 @@ class OneScale(Family):
 class PeakedLaw(Laplace):
     """Independent Laplace distributions over (K,), drawn from a given generator."""
 
-    def rsample(self, sample_shape: torch.Size = torch.Size(), generator: Randomness = None) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = (), generator: Randomness = None) -> Tensor:
         shape = torch.Size(sample_shape) + self.loc.shape
         source = generator_of(generator, self.loc.device)
         uniform = torch.rand(shape, dtype=self.loc.dtype, device=self.loc.device, generator=source) - 0.5

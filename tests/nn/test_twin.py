@@ -469,7 +469,6 @@ def test_attributes_set_in_forward_are_handed_back() -> None:
     stage = Stage(nn.Sequential(model))
     stage.run([model.sample_weights()], X)
     assert net.calls == 4
-    assert stage.keeps_state
 
 
 def test_what_is_handed_back_refers_to_the_network() -> None:
@@ -482,13 +481,6 @@ def test_what_is_handed_back_refers_to_the_network() -> None:
     draw = model.sample_weights(generator=5)
     expected = 2 * F.linear(X, draw["layer.weight"], draw["layer.bias"])
     torch.testing.assert_close(model.apply_weights(draw, X), expected)
-
-
-def test_a_stage_says_whether_a_network_keeps_state() -> None:
-    model = nn.Sequential(tb.nn.Linear(3, 2))
-    stage = Stage(model)
-    stage.run([model[0].sample_weights()], X)
-    assert not stage.keeps_state
 
 
 # gradients

@@ -142,10 +142,12 @@ class TrainingStep:
 
     def _rehearse(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         """The last step before the recording, which also looks whether the network can be recorded."""
-        before = _python_state()
+        before, held = _python_state(), _held_by(self.model)
         with _noting_waits() as waits:
             terms = self.take(*batch)
-        if waits or before != _python_state() or getattr(self._stage, "keeps_state", False):
+        now = _held_by(self.model)
+        kept = len(held) == len(now) and all(one is other for one, other in zip(held, now, strict=True))
+        if waits or before != _python_state() or not kept:
             self._capture = False
         return terms
 
@@ -256,6 +258,11 @@ def _python_state() -> object:
     numpy = sys.modules.get("numpy")
     drawn = None if numpy is None else (numpy.random.get_state()[2], numpy.random.get_state()[1].tobytes())
     return random.getstate(), drawn
+
+
+def _held_by(model: nn.Module) -> list[object]:
+    """The attributes and buffers of a network. A pass that puts others in their places keeps state in Python."""
+    return [value for module in model.modules() for value in (*module.__dict__.values(), *module._buffers.values())]
 
 
 def _moved(batch: tuple[Any, Tensor], device: torch.device) -> tuple[Any, Tensor]:

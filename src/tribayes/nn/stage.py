@@ -39,7 +39,6 @@ class Stage:
 
     def __init__(self, model: nn.Module, evaluation: bool = False) -> None:
         self.model, self._evaluation = model, evaluation
-        self.keeps_state = False  # whether a pass was seen to set attributes of the network
         self._twin: Twin | None = None
         self._modules: list[BayesianModule] = []  # the twin's
         if evaluation or not isinstance(model, BayesianModule) or model._compiled_call_impl is not None:
@@ -63,7 +62,7 @@ class Stage:
         if not self._evaluation:
             for module in self._modules:
                 module._given = None
-            self.keeps_state |= twin.hand_back()
+            twin.hand_back()
         return outputs
 
 

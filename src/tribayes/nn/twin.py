@@ -47,15 +47,12 @@ class Twin:
             self._translate(original, copy)
         self._begun = [copy.__dict__.copy() for _, copy in self._pairs]
 
-    def hand_back(self) -> bool:
-        """Let the network have the plain attributes that its twin has set on itself while it ran; whether it did."""
-        found = False
+    def hand_back(self) -> None:
+        """Let the network have the plain attributes that its twin has set on itself while it ran."""
         for (original, copy), begun in zip(self._pairs, self._begun, strict=True):
             for name, value in copy.__dict__.items():
                 if begun.get(name, begun) is not value and name not in _STRUCTURE:
                     original.__dict__[name] = self._back()._translated(value)
-                    found = True
-        return found
 
     def _back(self) -> Twin:
         """The way back, from modules of the twin to the network's."""

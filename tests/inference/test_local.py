@@ -10,9 +10,8 @@ from torch import Tensor, nn
 import tribayes as tb
 from tests.networks import NETWORKS, any_family, bayesian, inputs_of, left_as_it_was
 from tribayes.inference.local import local_weights, normals_for, outputs_from
-from tribayes.nn.preactivation import WeightNoise, preactivation
+from tribayes.nn.preactivation import WeightNoise, Window, preactivation
 from tribayes.nn.stage import Stage
-from tribayes.nn.window import Window
 from tribayes.posterior import Stream, TridiagonalNormal
 
 RATE = 1e-6  # of each statistical test: the probability that a correct library fails for a fresh seed

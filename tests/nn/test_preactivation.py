@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tribayes.nn.preactivation import Preactivation, WeightNoise, preactivation
-from tribayes.nn.window import Window
+from tribayes.nn.preactivation import Preactivation, WeightNoise, Window, preactivation
 from tribayes.posterior import FactorisedNormal, TridiagonalNormal
 from tribayes.posterior.family import Law
 

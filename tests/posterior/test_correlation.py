@@ -7,7 +7,7 @@ import torch
 
 from tests.posterior.cases import normals
 from tribayes.posterior import correlation
-from tribayes.posterior.recurrence import first_order_filter
+from tribayes.posterior.correlation import first_order_filter
 
 RHOS = (-0.4999, -0.3, 0.0, 1e-9, 0.2, 0.4999)
 SIZES = (1, 2, 3, 31, 32, 33, 200, 1100)  # about the block size of the filter, and two levels of it

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal
 from tribayes._progress import progress_bar
-from tribayes.inference.objective import ELBO, MaximumLikelihood
+from tribayes.inference.objective import Objective
 from tribayes.inference.step import AUTO, TrainingStep
 from tribayes.posterior.streams import Randomness
 
@@ -36,7 +36,7 @@ class History:
 
 def fit(
     model: nn.Module,
-    elbo: ELBO | MaximumLikelihood,
+    elbo: Objective,
     batches: Iterable[tuple[Any, Tensor]],
     optimizer: torch.optim.Optimizer,
     *,

@@ -19,10 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tribayes.nn.preactivation import Preactivation, preactivation
+from tribayes.nn.preactivation import Preactivation, Window, preactivation
 from tribayes.nn.stage import ModelDraw
 from tribayes.nn.standin import LAYERS, RandomWeight, StandIn, stand_ins
-from tribayes.nn.window import Window
 from tribayes.posterior.family import Law
 from tribayes.posterior.streams import Randomness, generator_of, standard_normals
 

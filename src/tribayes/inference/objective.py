@@ -8,6 +8,7 @@ over a batch of M examples; kl_weight = 1 is the evidence lower bound per exampl
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -35,7 +36,42 @@ class ELBOTerms(NamedTuple):
     outputs: Tensor  # the network's; with a leading axis of samples where there are several
 
 
-class ELBO(nn.Module):
+class Objective(nn.Module, ABC):
+    """What a step minimises: nll + ν kl. Base of `ELBO` and `MaximumLikelihood`."""
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        super().__init__()
+        if not isinstance(likelihood, Likelihood):
+            raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")
+        self.likelihood = likelihood
+
+    def forward(
+        self,
+        model: nn.Module,
+        inputs: Any,
+        targets: Tensor,
+        step: int | None = None,
+        *,
+        generator: Randomness = None,
+    ) -> ELBOTerms:
+        """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
+        nll, divergence, outputs = self.parts(self.stage(model), inputs, targets, generator)
+        return ELBOTerms(nll + self.nu(step) * divergence.to(nll.device), nll, divergence, outputs)
+
+    @abstractmethod
+    def stage(self, model: nn.Module) -> Any:
+        """Where `parts` runs the model; one stage serves many steps."""
+
+    @abstractmethod
+    def parts(self, stage: Any, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
+        """The two terms apart, on a stage: NLL, KL(q ‖ p) and the network's outputs."""
+
+    @abstractmethod
+    def nu(self, step: int | None = None) -> float:
+        """ν, the weight of the divergence at a step."""
+
+
+class ELBO(Objective):
     """The negative evidence lower bound per example, from one or a few draws of the weights.
 
     Args:
@@ -64,8 +100,7 @@ class ELBO(nn.Module):
         samples: int = 1,
         estimator: str = "plain",
     ) -> None:
-        super().__init__()
-        _check_likelihood(likelihood)
+        super().__init__(likelihood)
         if data_size is None:  # no default could be right
             raise refusal("data_size", None, "be given", _SIZE_REMEDY)
         _check_count("data_size", data_size, _SIZE_REMEDY)
@@ -73,31 +108,15 @@ class ELBO(nn.Module):
         check_estimator(estimator, samples)
         if not callable(kl_weight):
             _check_weight(kl_weight)
-        self.likelihood = likelihood
         self.data_size = data_size
         self.kl_weight = kl_weight
         self.samples = samples
         self.estimator = estimator
 
-    def forward(
-        self,
-        model: nn.Module,
-        inputs: Any,
-        targets: Tensor,
-        step: int | None = None,
-        *,
-        generator: Randomness = None,
-    ) -> ELBOTerms:
-        """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
-        nll, divergence, outputs = self.parts(self.stage(model), inputs, targets, generator)
-        return ELBOTerms(nll + self.nu(step) * divergence.to(nll.device), nll, divergence, outputs)
-
-    def stage(self, model: nn.Module) -> Any:
-        """Where `parts` runs the model; one stage serves many steps."""
+    def stage(self, model: nn.Module) -> Stage:
         return Stage(model)
 
-    def parts(self, stage: Any, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
-        """The two terms apart, on a stage: NLL, KL(q ‖ p) and the network's outputs."""
+    def parts(self, stage: Stage, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
         arguments = inputs if isinstance(inputs, tuple) else (inputs,)
         outputs, divergence = sampled_outputs(stage, arguments, self.estimator, self.samples, generator)
         each = [self.likelihood.mean_nll(output, targets) for output in outputs]
@@ -121,7 +140,7 @@ class ELBO(nn.Module):
         )
 
 
-class MaximumLikelihood(nn.Module):
+class MaximumLikelihood(Objective):
     """The objective of a plain network, for comparison: the mean negative log likelihood, and no divergence.
 
     Example:
@@ -130,45 +149,18 @@ class MaximumLikelihood(nn.Module):
         tensor(0.)
     """
 
-    def __init__(self, likelihood: Likelihood) -> None:
-        super().__init__()
-        _check_likelihood(likelihood)
-        self.likelihood = likelihood
-
-    def forward(
-        self,
-        model: nn.Module,
-        inputs: Any,
-        targets: Tensor,
-        step: int | None = None,
-        *,
-        generator: Randomness = None,
-    ) -> ELBOTerms:
-        """The terms for one batch."""
-        del step
-        nll, divergence, outputs = self.parts(model, inputs, targets, generator)
-        return ELBOTerms(nll, nll, divergence, outputs)
-
-    def stage(self, model: nn.Module) -> Any:
-        """The model itself."""
+    def stage(self, model: nn.Module) -> nn.Module:
         return model
 
-    def parts(self, stage: Any, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
-        """NLL, a divergence of zero, and the network's outputs."""
+    def parts(self, stage: nn.Module, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
         del generator
         outputs = stage(*inputs) if isinstance(inputs, tuple) else stage(inputs)
         nll = self.likelihood.mean_nll(outputs, targets)
         return nll, torch.zeros((), device=nll.device), outputs
 
     def nu(self, step: int | None = None) -> float:
-        """0: nothing is added."""
         del step
         return 0.0
-
-
-def _check_likelihood(likelihood: object) -> None:
-    if not isinstance(likelihood, Likelihood):
-        raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")
 
 
 def _check_count(argument: str, value: object, remedy: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map
 
 from tribayes._errors import check_positive, refusal, wrong_type
 from tribayes._graphs import RecordedCall, aside
-from tribayes.inference.objective import ELBO, ELBOTerms, MaximumLikelihood
+from tribayes.inference.objective import ELBO, ELBOTerms, Objective
 from tribayes.nn.convert import stabilise_
 from tribayes.posterior.guards import rule_of
 from tribayes.posterior.streams import Randomness, generator_of
@@ -63,7 +63,7 @@ class TrainingStep:
     def __init__(
         self,
         model: nn.Module,
-        elbo: ELBO | MaximumLikelihood,
+        elbo: Objective,
         optimizer: torch.optim.Optimizer,
         *,
         clip: float | None = None,
@@ -142,46 +142,50 @@ class TrainingStep:
 
     def _rehearse(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         """The last step before the recording, which also looks whether the network can be recorded."""
-        before, held = _python_state(), _held_by(self.model)
+        before = _python_state(self.model)
         with _noting_waits() as waits:
             terms = self.take(*batch)
-        now = _held_by(self.model)
-        kept = len(held) == len(now) and all(one is other for one, other in zip(held, now, strict=True))
-        if waits or before != _python_state() or not kept:
-            self._capture = False
+        self._capture = not waits and before == _python_state(self.model)
         return terms
 
 
 class _RecordedStep:
-    """The graph of a step, and the places that change from replay to replay."""
+    """The graph of a step, and the places that change from replay to replay.
+
+    With `whole`, the update is part of it: its learning rates lie on the device and are read anew in each replay, its
+    other numbers (momentum, betas, decay) are recorded as they are.
+    """
 
     def __init__(self, step: TrainingStep, batch: tuple[Any, Tensor], whole: bool) -> None:
         self._optimizer, self._whole = step.optimizer, whole
-        self._groups = [_Rate(group, step.device) for group in step.optimizer.param_groups] if whole else []
-        run = step.take if whole else step.descend
-        for group in self._groups:
-            group.enter()
+        groups = step.optimizer.param_groups
+        given = self._now = [group["lr"] for group in groups]
+        self._rates = [torch.tensor(float(rate), device=step.device) for rate in given]
+        self._others = self._fixed()
         try:
+            self._put(self._rates)
             generators = [] if step.generator is None else [step.generator]
+            run = step.take if whole else step.descend
             self._call = RecordedCall(run, batch, step.device, generators)
         finally:
-            for group in self._groups:
-                group.leave()
+            self._put(given)
         # gradients lie in the graph's memory; a step that was not replayed puts others in their place
-        parameters = [p for group in step.optimizer.param_groups for p in group["params"]]
-        self._gradients = [(parameter, parameter.grad) for parameter in parameters]
+        self._gradients = [(parameter, parameter.grad) for group in groups for parameter in group["params"]]
 
     @property
     def outdated(self) -> bool:
-        """Whether a number of the optimizer that was recorded as it was has changed."""
-        return any(group.changed for group in self._groups)
+        """Whether a number that was recorded as it was has changed."""
+        return self._whole and self._fixed() != self._others
 
     def fits(self, batch: tuple[Any, Tensor]) -> bool:
         return self._call.fits(batch)
 
     def replay(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
-        for group in self._groups:
-            group.refresh()
+        rates = [group["lr"] for group in self._optimizer.param_groups]
+        for place, rate, before in zip(self._rates, rates, self._now, strict=True):
+            if isinstance(rate, Tensor) or rate != before:
+                place.copy_(rate) if isinstance(rate, Tensor) else place.fill_(rate)
+        self._now = rates
         terms: ELBOTerms = self._call(*batch)
         for parameter, gradient in self._gradients:
             parameter.grad = gradient
@@ -189,41 +193,14 @@ class _RecordedStep:
             self._optimizer.step()
         return terms
 
+    def _put(self, rates: Sequence[Tensor | float]) -> None:
+        for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
 
-class _Rate:
-    """The learning rate of a group, on the device while a step is recorded: read anew in each replay.
-
-    Other numbers of the group (momentum, betas, decay) are recorded as they are.
-    """
-
-    def __init__(self, group: dict[str, Any], device: torch.device) -> None:
-        self._group = group
-        self._place = torch.tensor(float(group["lr"]), device=device)
-        self._now = float(group["lr"])
-        self._others = self._fixed()
-
-    def enter(self) -> None:
-        self._given = self._group["lr"]
-        self._group["lr"] = self._place
-
-    def leave(self) -> None:
-        self._group["lr"] = self._given
-
-    def refresh(self) -> None:
-        rate = self._group["lr"]
-        if isinstance(rate, Tensor):
-            self._place.copy_(rate)
-        elif rate != self._now:
-            self._place.fill_(rate)
-            self._now = rate
-
-    @property
-    def changed(self) -> bool:
-        return self._fixed() != self._others
-
-    def _fixed(self) -> dict[str, Any]:
+    def _fixed(self) -> list[dict[str, Any]]:
         skipped = ("params", "lr", "initial_lr", "max_lr", "min_lr")
-        return {key: value for key, value in self._group.items() if key not in skipped}
+        groups = self._optimizer.param_groups
+        return [{key: value for key, value in group.items() if key not in skipped} for group in groups]
 
 
 @contextmanager
@@ -253,16 +230,12 @@ def _reads_its_rate(optimizer: torch.optim.Optimizer) -> bool:
     return all(group.get("fused") for group in groups)
 
 
-def _python_state() -> object:
-    """Of the random numbers that a recording would freeze."""
+def _python_state(model: nn.Module) -> object:
+    """What a recording would freeze: Python's random numbers, and what a network keeps in attributes and buffers."""
     numpy = sys.modules.get("numpy")
     drawn = None if numpy is None else (numpy.random.get_state()[2], numpy.random.get_state()[1].tobytes())
-    return random.getstate(), drawn
-
-
-def _held_by(model: nn.Module) -> list[object]:
-    """The attributes and buffers of a network. A pass that puts others in their places keeps state in Python."""
-    return [value for module in model.modules() for value in (*module.__dict__.values(), *module._buffers.values())]
+    held = [id(value) for module in model.modules() for value in (*vars(module).values(), *module._buffers.values())]
+    return random.getstate(), drawn, held
 
 
 def _moved(batch: tuple[Any, Tensor], device: torch.device) -> tuple[Any, Tensor]:
@@ -278,7 +251,7 @@ def _moved(batch: tuple[Any, Tensor], device: torch.device) -> tuple[Any, Tensor
 
 
 def _check(elbo: object, optimizer: object, capture: object) -> None:
-    if not isinstance(elbo, ELBO | MaximumLikelihood):
+    if not isinstance(elbo, Objective):
         raise wrong_type("elbo", elbo, "be an ELBO", "pass e.g. tb.ELBO(tb.Categorical(), data_size=len(dataset))")
     if not isinstance(optimizer, torch.optim.Optimizer):
         remedy = "pass e.g. torch.optim.SGD(tb.parameter_groups(model, lr=0.01))"

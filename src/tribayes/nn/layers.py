@@ -17,12 +17,15 @@ class _BayesianLayer(BayesianModule):
 
     layer: ClassVar[type[nn.Module]]
 
+    def __init_subclass__(cls, layer: type[nn.Module] | None = None) -> None:
+        cls.layer = layer or cls.layer
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         options = {name: kwargs.pop(name) for name in _OPTIONS & kwargs.keys()}
         super().__init__(self.layer(*args, **kwargs), **options)
 
 
-class Linear(_BayesianLayer):
+class Linear(_BayesianLayer, layer=nn.Linear):
     """`torch.nn.Linear` with random weights.
 
     Example:
@@ -30,46 +33,30 @@ class Linear(_BayesianLayer):
         torch.Size([2, 100])
     """
 
-    layer = nn.Linear
 
-
-class Conv1d(_BayesianLayer):
+class Conv1d(_BayesianLayer, layer=nn.Conv1d):
     """`torch.nn.Conv1d` with random weights."""
 
-    layer = nn.Conv1d
 
-
-class Conv2d(_BayesianLayer):
+class Conv2d(_BayesianLayer, layer=nn.Conv2d):
     """`torch.nn.Conv2d` with random weights."""
 
-    layer = nn.Conv2d
 
-
-class Conv3d(_BayesianLayer):
+class Conv3d(_BayesianLayer, layer=nn.Conv3d):
     """`torch.nn.Conv3d` with random weights."""
 
-    layer = nn.Conv3d
 
-
-class ConvTranspose1d(_BayesianLayer):
+class ConvTranspose1d(_BayesianLayer, layer=nn.ConvTranspose1d):
     """`torch.nn.ConvTranspose1d` with random weights."""
 
-    layer = nn.ConvTranspose1d
 
-
-class ConvTranspose2d(_BayesianLayer):
+class ConvTranspose2d(_BayesianLayer, layer=nn.ConvTranspose2d):
     """`torch.nn.ConvTranspose2d` with random weights."""
 
-    layer = nn.ConvTranspose2d
 
-
-class ConvTranspose3d(_BayesianLayer):
+class ConvTranspose3d(_BayesianLayer, layer=nn.ConvTranspose3d):
     """`torch.nn.ConvTranspose3d` with random weights."""
 
-    layer = nn.ConvTranspose3d
 
-
-class Embedding(_BayesianLayer):
+class Embedding(_BayesianLayer, layer=nn.Embedding):
     """`torch.nn.Embedding` with random vectors."""
-
-    layer = nn.Embedding

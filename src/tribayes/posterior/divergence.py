@@ -17,8 +17,7 @@ from torch.distributions import Independent, Normal, register_kl
 
 from tribayes._errors import refusal
 from tribayes.posterior.correlation import log_determinant
-from tribayes.posterior.factorised import FactorisedNormal
-from tribayes.posterior.tridiagonal import TridiagonalNormal
+from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal
 
 
 def multiplicative_divergence(mean: Tensor, prior: Normal, tau: Tensor, coefficient: Tensor) -> Tensor:

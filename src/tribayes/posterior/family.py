@@ -17,13 +17,12 @@ from torch.distributions import kl_divergence
 from tribayes._errors import refusal, wrong_type
 from tribayes.posterior import draw as drawing
 from tribayes.posterior import parametrisation
+from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal
 from tribayes.posterior.divergence import factorised_divergence
 from tribayes.posterior.draw import plain
-from tribayes.posterior.factorised import FactorisedNormal
 from tribayes.posterior.guards import Rule, guard_delta_, guard_means_
 from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness
-from tribayes.posterior.tridiagonal import TridiagonalNormal
 
 Law = TridiagonalNormal | FactorisedNormal
 Drawn = tuple[list[Tensor], Tensor | None]  # the weights, and KL(q ‖ p) where priors were given

@@ -10,10 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tribayes.nn.preactivation import WeightNoise, preactivation
+from tribayes.nn.preactivation import WeightNoise, Window, preactivation
 from tribayes.nn.standin import LAYERS, Rule
-from tribayes.nn.window import Window
-from tribayes.posterior.tridiagonal import TridiagonalNormal
+from tribayes.posterior.distributions import TridiagonalNormal
 from tribayes.prediction.moments import ByMoments, Covariance, MomentTensor, MomentWeight
 
 _ENTRIES_AT_ONCE = 2**24  # of a product of weights and variances, for some examples at a time

@@ -1,4 +1,7 @@
-"""The paper's law as a torch distribution: N(m, Σ), Σ = τ² diag|m| T(ρ) diag|m|."""
+"""The laws of one tensor as torch distributions.
+
+The paper's is N(m, Σ) with Σ = τ² diag|m| T(ρ) diag|m|; what it is compared with are independent Gaussians.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, constraints
+from torch.distributions import Distribution, Independent, Normal, constraints
 
 from tribayes._errors import check_all, refusal, wrong_type
 from tribayes.posterior import correlation
@@ -185,6 +188,28 @@ class TridiagonalNormal(Distribution):
             + self.loc.abs().log().sum(-1) * 2
             + correlation.log_determinant(self._coefficient, self.size)
         )
+
+
+class FactorisedNormal(Independent[Normal]):
+    """N(loc, diag scale²) over the last axis, drawn from a given generator.
+
+    torch's `Independent(Normal(...), 1)`, whose `rsample` takes no generator, with one that does. Shapes: loc
+    (..., K), scale broadcast to it.
+
+    Example:
+        >>> FactorisedNormal(torch.zeros(3), torch.ones(3)).rsample((2,), generator=0).shape
+        torch.Size([2, 3])
+    """
+
+    def __init__(self, loc: Tensor, scale: Tensor, validate_args: bool | None = None) -> None:
+        super().__init__(Normal(loc, scale, validate_args=validate_args), 1, validate_args=validate_args)
+
+    def rsample(self, sample_shape: Any = (), generator: Randomness = None) -> Tensor:
+        """Draws of shape sample_shape + (..., K), differentiable in loc and scale."""
+        loc, scale = self.base_dist.loc, self.base_dist.scale
+        shape = torch.Size(sample_shape) + loc.shape
+        normals = standard_normals(shape, loc, generator_of(generator, loc.device))
+        return torch.addcmul(loc, scale, normals)
 
 
 def _check_loc(loc: Tensor) -> None:

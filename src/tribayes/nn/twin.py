@@ -28,8 +28,8 @@ class Twin:
         replaced: id of a parameter or module → what stands in its place.
         own_buffers: whether the twin has a copy of every buffer, so that running it leaves the network's alone.
 
-    Attributes that refer to parts of the network (lists, dicts, bound methods, partial functions, closures) refer to
-    those of the twin. A module in a list of its own, which torch does not know of, is shared.
+    Attributes that refer to parts of the network (lists, dicts, bound methods, partials, functions by their closures or
+    default arguments) refer to those of the twin. A module in a list of its own, unknown to torch, is shared.
 
     Example:
         >>> layer = nn.Linear(2, 1, bias=False)

@@ -19,7 +19,7 @@ from tribayes._allocator import has_glibc, keep_freed_memory, set_thresholds
 from tribayes._text import format_table
 from tribayes.recipes.experiments import experiment
 from tribayes.recipes.recipe_trainer import RecipeTrainer
-from tribayes.runs.trainer import Examples, Trainer
+from tribayes.runs import Examples, Trainer
 
 USUAL, KEPT = "usual", "kept"
 CASES = (  # experiment, size of an image, bytes of the largest activation

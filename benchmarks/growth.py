@@ -24,7 +24,7 @@ from benchmarks.contenders import EXAMPLES
 from benchmarks.isolation import isolated
 from benchmarks.learners import DETERMINISTIC, OURS, Deterministic, Learner, Ours
 from benchmarks.networks import TASKS, Task
-from benchmarks.racing import aside, race
+from benchmarks.racing import STEP_TURN_SECONDS, aside, race
 from benchmarks.step import prepared
 from tribayes._text import format_table
 
@@ -90,7 +90,9 @@ def _raced(
             raise SystemExit(f"{name} on {task.title}: {problem}; nothing was timed")
     batch = task.examples(device)
     field = [prepared(name, one, batch, device, eager) for name, one in learners.items()]
-    return [asdict(one) for one in race(field, device, SECONDS / (100 if arguments.quick else 1), base)]
+    return [
+        asdict(one) for one in race(field, device, SECONDS / (100 if arguments.quick else 1), base, STEP_TURN_SECONDS)
+    ]
 
 
 def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:

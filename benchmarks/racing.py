@@ -16,13 +16,14 @@ from typing import Any
 import torch
 
 from tribayes import _graphs
-from tribayes._graphs import RecordedCall, aside
+from tribayes._graphs import RecordedCall, Recording, aside
 
 WARM_UP = 3  # runs before a capture or a timing: what is made once is made then
 FEWEST_ROUNDS = 5
 # Shorter than this, a turn repeats the work. On a CPU, work that goes on and on, as a training does, finds its own
 # things in the caches; after another contender's turn it does not. So turns are long there, as far as the time allows.
 TURN_SECONDS = {"cuda": 0.005, "cpu": 0.25}
+STEP_TURN_SECONDS = {"cuda": 0.05, "cpu": 0.25}  # of steps that a host calls: its way to their first launch is left out
 
 
 class CaptureFailed(Exception):
@@ -81,6 +82,8 @@ def candidate(
     if eager and name in eager:
         return Candidate(name, partial(run, *arguments), f"not capturable, eager: {eager[name]}")
     try:
+        if not arguments:
+            return Candidate(name, Recording(run, device).replay, "graph")
         call = RecordedCall(run, arguments, device)
     except _graphs.CaptureFailed as error:
         raise CaptureFailed(name, str(error)) from error
@@ -109,10 +112,16 @@ def plain_candidate(name: str, run: Callable[[], object]) -> Candidate:
     return Candidate(name, run, "eager")
 
 
-def race(candidates: Sequence[Candidate], device: torch.device, seconds: float, base: str) -> list[Timing]:
+def race(
+    candidates: Sequence[Candidate],
+    device: torch.device,
+    seconds: float,
+    base: str,
+    turns: Mapping[str, float] = TURN_SECONDS,
+) -> list[Timing]:
     """Time the candidates in turns until the time is up; ratios are to the candidate `base`."""
     stopwatch = _seconds_by_events if device.type == "cuda" else _seconds_by_clock
-    turn = min(TURN_SECONDS[device.type], seconds / len(candidates) / FEWEST_ROUNDS)
+    turn = min(turns[device.type], seconds / len(candidates) / FEWEST_ROUNDS)
     repeats = {one.name: _repeats(stopwatch(one.run, 1), turn) for one in candidates}
     times: dict[str, list[float]] = {one.name: [] for one in candidates}
     end = perf_counter() + seconds

@@ -27,7 +27,7 @@ from benchmarks.contenders import NAMES, contenders, impossible
 from benchmarks.isolation import isolated
 from benchmarks.learners import COMPILED, DETERMINISTIC, OURS, OWN, Learner, Ours
 from benchmarks.networks import TASKS, Task
-from benchmarks.racing import Absence, Candidate, candidate, race, self_recording
+from benchmarks.racing import STEP_TURN_SECONDS, Absence, Candidate, candidate, race, self_recording
 from tribayes._text import format_table
 
 ON_A_CPU = ("lenet-100", "cifar10-full")
@@ -58,7 +58,8 @@ def _row(arguments: argparse.Namespace, name: str, eager: Mapping[str, str]) -> 
     learners, absent = _field(task, device, arguments)
     batch = task.examples(device)
     field = _prepared(learners, batch, device, eager, absent)
-    timings = race(field, device, SECONDS_A_NETWORK[device.type] / (1200 if arguments.quick else 1), base=DETERMINISTIC)
+    seconds = SECONDS_A_NETWORK[device.type] / (1200 if arguments.quick else 1)
+    timings = race(field, device, seconds, DETERMINISTIC, STEP_TURN_SECONDS)
     plain = learners[DETERMINISTIC].model
     return {
         "name": task.name,

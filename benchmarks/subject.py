@@ -14,7 +14,8 @@ from tribayes.recipes.experiments import experiment
 from tribayes.recipes.recipe_run import RecipeRun
 from tribayes.recipes.recipe_trainer import RecipeTrainer
 from tribayes.recipes.setting import Setting
-from tribayes.runs.trainer import WINDOW, Examples
+from tribayes.runs.batches import Examples
+from tribayes.runs.trainer import WINDOW
 
 NETWORK = "mnist-lenet100"
 WITHOUT_DATA = "digits"

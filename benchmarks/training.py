@@ -18,12 +18,13 @@ import torch
 
 from benchmarks import command
 from benchmarks.racing import quartiles
+from reproduction.training.side_by_side import train_side_by_side
 from tribayes._text import format_table
 from tribayes.recipes.experiments import experiment
 from tribayes.recipes.recipe_trainer import RecipeTrainer
 from tribayes.recipes.setting import Setting
-from tribayes.runs.side_by_side import train_side_by_side
-from tribayes.runs.trainer import WINDOW, Examples, Trainer
+from tribayes.runs import Examples, Trainer
+from tribayes.runs.trainer import WINDOW
 
 WHOLE = 100_000
 ON_A_CPU = 5 * WINDOW

@@ -16,7 +16,7 @@ from reproduction.training.reproduce import reproduce as run_all
 from reproduction.training.suites import entries_of, pending
 from tribayes._allocator import keep_freed_memory
 from tribayes.runs import Stopped
-from tribayes.runs.environment import choose_device, compute_repeatably, use_threads
+from tribayes.runs.environment import choose_device, compute_repeatably
 
 app = typer.Typer(
     name="reproduction",
@@ -53,8 +53,7 @@ def reproduce(
     threads: Annotated[int | None, typer.Option(min=1, help="Of the CPU. Default: torch's choice.")] = None,
 ) -> None:
     """Make the paper's experiments: train, judge, write the result files. Runs that are done are not done again."""
-    compute_repeatably()
-    use_threads(threads)
+    compute_repeatably(threads)
     place = Place(runs, results, choose_device(device), data_dir)
     entries = pending(entries_of(suite, seeds, iterations), results)
     if place.device.type == "cpu" and entries:

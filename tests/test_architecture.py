@@ -1,6 +1,9 @@
-"""The shape of the package: who may import whom, what an import costs, and that public names explain themselves."""
+"""The plan of the house: who may import whom, what an import costs, and that public names explain themselves."""
+
+from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,13 +13,21 @@ import pytest
 
 import tribayes
 
-PACKAGE = Path(tribayes.__file__).parent
-ORDER = ["posterior", "nn", "inference", "prediction", "plots", "report"]  # a folder imports from those before it
-FILES = sorted(PACKAGE.rglob("*.py"))
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "tribayes"
+ROOMS = ["posterior", "nn", "inference", "prediction", "plots", "report", "data", "runs", "recipes"]  # in their order
+ON_TOP = {"cli.py", "demo.py", "__main__.py", "__init__.py"}  # may import every room
+KNOWN = {  # rooms that know less than their place would allow
+    "data": {"data"},  # nothing of networks
+    "runs": {"posterior", "nn", "inference", "prediction", "runs"},  # nothing of pictures, data sets or recipes
+}
+BESIDE = {"reproduction", "benchmarks", "pages"}  # in the repository, not in the wheel
+REPRODUCTION = ["paper", "results", "training", "pages"]  # its rooms, in their order
 
-# The command line, the demo and whatever else sits on top of these folders may import all of them.
-INSIDE = [path for path in FILES if path.relative_to(PACKAGE).parts[0] in ORDER]
+WHEEL = sorted(PACKAGE.rglob("*.py"))
+INSIDE = [path for path in WHEEL if path.parent != PACKAGE]
 SHARED = [path for path in PACKAGE.glob("_*.py") if not path.name.startswith("__")]
+REPRODUCING = sorted((ROOT / "reproduction").glob("*/*.py"))
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -29,50 +40,111 @@ def imports_of(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def part_of(module: str) -> str | None:
-    """The part of the package that a module belongs to; None for other packages."""
-    parts = module.split(".")
-    return parts[1] if parts[0] == "tribayes" and len(parts) > 1 else None
+def rooms_used(path: Path, package: str = "tribayes") -> set[str]:
+    """The parts of a package that a file imports."""
+    names = (module.split(".") for module in imports_of(path))
+    return {parts[1] for parts in names if parts[0] == package and len(parts) > 1}
 
 
 def label(path: Path) -> str:
-    return str(path.relative_to(PACKAGE))
+    return str(path.relative_to(ROOT))
 
 
-def test_the_files_are_found() -> None:
-    assert {path.relative_to(PACKAGE).parts[0] for path in INSIDE} >= {"posterior", "nn", "inference"}
-    assert {path.stem for path in SHARED} >= {"_errors", "_text", "_progress"}
+def test_every_file_has_its_place() -> None:
+    assert {path.relative_to(PACKAGE).parts[0] for path in INSIDE} == set(ROOMS)
+    alone = {path.name for path in PACKAGE.glob("*.py")}
+    assert alone == {*ON_TOP, *(path.name for path in SHARED)}
+    assert {path.parent.name for path in REPRODUCING} == set(REPRODUCTION)
+    assert all((ROOT / name).is_dir() for name in BESIDE)
 
 
 @pytest.mark.parametrize("path", INSIDE, ids=label)
-def test_a_folder_imports_only_from_those_before_it(path: Path) -> None:
-    here = ORDER.index(path.relative_to(PACKAGE).parts[0])
-    allowed = {*ORDER[: here + 1], *(shared.stem for shared in SHARED)}
-    used = {part for module in imports_of(path) if (part := part_of(module))}
-    assert used <= allowed
-
-
-@pytest.mark.parametrize("path", sorted((PACKAGE / "data").rglob("*.py")), ids=label)
-def test_data_sets_know_nothing_of_networks(path: Path) -> None:
-    used = {part for module in imports_of(path) if (part := part_of(module))}
-    assert used <= {"data", *(shared.stem for shared in SHARED)}
+def test_a_room_imports_only_from_those_before_it(path: Path) -> None:
+    room = path.relative_to(PACKAGE).parts[0]
+    allowed = KNOWN.get(room, set(ROOMS[: ROOMS.index(room) + 1]))
+    assert rooms_used(path) <= {*allowed, *(shared.stem for shared in SHARED)}
 
 
 @pytest.mark.parametrize("path", SHARED, ids=label)
-def test_what_all_folders_share_imports_none_of_them(path: Path) -> None:
-    used = {part for module in imports_of(path) if (part := part_of(module))}
-    assert used <= {shared.stem for shared in SHARED}
+def test_what_all_rooms_share_imports_none_of_them(path: Path) -> None:
+    assert rooms_used(path) <= {shared.stem for shared in SHARED}
 
 
-def test_a_folder_is_entered_by_the_package_not_by_its_parent() -> None:
+@pytest.mark.parametrize("path", WHEEL, ids=label)
+def test_the_wheel_needs_nothing_beside_it(path: Path) -> None:
+    assert {module.split(".")[0] for module in imports_of(path)} & BESIDE == set()
+
+
+@pytest.mark.parametrize("path", REPRODUCING, ids=label)
+def test_the_reproduction_has_an_order_too(path: Path) -> None:
+    allowed = REPRODUCTION[: REPRODUCTION.index(path.parent.name) + 1]
+    assert rooms_used(path, "reproduction") <= set(allowed)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "pages").glob("*.py")), ids=label)
+def test_pages_know_nothing_of_what_they_show(path: Path) -> None:
+    assert {module.split(".")[0] for module in imports_of(path)} & {"reproduction", "benchmarks"} == set()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_files_of_a_room_do_not_go_in_circles(room: str) -> None:
+    """Imports at the top of files; one inside a function waits until it is called."""
+    edges = {_module(path): _needed_at_once(path) for path in sorted((PACKAGE / room).rglob("*.py"))}
+    done: set[str] = set()
+
+    def visit(module: str, way: tuple[str, ...]) -> None:
+        assert module not in way, " → ".join((*way, module))
+        if module not in done:
+            for needed in edges[module] & edges.keys():
+                visit(needed, (*way, module))
+            done.add(module)
+
+    for module in edges:
+        visit(module, ())
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _needed_at_once(path: Path) -> set[str]:
+    """Modules that importing a file imports; of `from package import name` the submodule, where it is one."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = PACKAGE.parent / Path(*node.module.split("."), alias.name)
+                is_module = inner.with_suffix(".py").exists() or inner.is_dir()
+                found.add(f"{node.module}.{alias.name}" if is_module else node.module)
+    return found - {_module(path)}
+
+
+def test_no_room_is_entered_by_the_front_door() -> None:
     # `import tribayes` inside the package would run the whole of it, and hide a wrong order
-    assert [label(path) for path in INSIDE if "tribayes" in imports_of(path)] == []
+    used = {label(path) for path in INSIDE if {"tribayes", "tribayes.__version__"} & set(imports_of(path))}
+    assert used <= {"src/tribayes/runs/environment.py"}  # which writes the version down
+
+
+def test_cuda_graphs_are_recorded_in_one_place() -> None:
+    code = [path for folder in ("src", "reproduction", "benchmarks", "pages") for path in (ROOT / folder).rglob("*.py")]
+    recording = re.compile(r"CUDAGraph\(|cuda\.graph\(|make_graphed_callables")
+    assert [label(path) for path in code if recording.search(path.read_text())] == ["src/tribayes/_graphs.py"]
+
+
+def test_files_named_in_the_design_exist() -> None:
+    page = (ROOT / "docs" / "design.md").read_text()
+    named = set(re.findall(r"`([\w/]+\.py)`", page)) | set(re.findall(r"`(\w+/(?:\w+/)?)`", page))
+    missing = [name for name in named if not any((place / name).exists() for place in (PACKAGE, ROOT))]
+    assert missing == []
+    assert len(named) > 30
 
 
 def test_importing_the_library_brings_in_nothing_optional() -> None:
-    optional = ["sklearn", "matplotlib", "torchmetrics", "rich", "typer", "scipy", "pandas"]
-    optional += ["safetensors", "PIL", "tensorboard"]
-    script = f"import sys, tribayes; print([name for name in {optional} if name in sys.modules])"
+    optional = ["sklearn", "matplotlib", "rich", "typer", "scipy", "pandas", "safetensors", "PIL", "tensorboard"]
+    optional += ["triton", "torch._dynamo", "torch._inductor"]
+    script = "import sys, torch; before = set(sys.modules); import tribayes; new = set(sys.modules) - before; "
+    script += f"print([name for name in {optional} if name in new])"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 

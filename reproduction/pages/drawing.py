@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from reproduction.results.packing import unpack_image, unpack_outputs
+from reproduction.results.packing import OUTPUT_UNIT, unpack_image, unpack_outputs
 from tribayes._text import percent
 from tribayes.plots import output_boxplot
 from tribayes.plots.style import (
@@ -30,7 +30,6 @@ from tribayes.plots.style import (
 from tribayes.prediction import ClassPredictive
 from tribayes.prediction.samples import Drawn
 from tribayes.prediction.source import Kept
-from tribayes.runs.evaluation import OUTPUT_UNIT
 
 _COLUMNS = 8  # images in a row, as in the paper's Figure 6
 

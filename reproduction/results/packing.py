@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+OUTPUT_UNIT = 10_000  # outputs of the example images are stored in so many parts, as whole numbers: half the bytes
+
 
 def pack_image(image: Tensor) -> dict[str, Any]:
     """An image (C, H, W), uint8 or floats in [0, 1], as {"shape", "bytes"}."""

@@ -44,7 +44,7 @@ class Result:
     setting: Setting
     environment: Mapping[str, Any]  # by `tribayes.runs.environment`
     seconds: float  # of training
-    evaluation: Mapping[str, Any]  # by `tribayes.runs.evaluate`
+    evaluation: Mapping[str, Any]  # by `tribayes.runs.evaluate`; with `examples` where it is full
     curve: Mapping[str, Any]
     smoothness: Mapping[str, float]
     ood: Mapping[str, Any] | None = None  # by `out_of_distribution`
@@ -73,8 +73,7 @@ def make_result(
     `images` are the test images as they were read, before any scaling: uint8, or floats in [0, 1]. The pictures need
     some of them; they and the sampled outputs are kept for the seed 0 alone, and not at all for trials.
     """
-    _check_name(experiment)
-    full = seed == FULL_SEED and not experiment.startswith(TRIAL_FOLDER)
+    full = is_full(_check_name(experiment), seed)
     curve, scatter = curve_of(records), smoothness(records)
     return Result(
         experiment=experiment,
@@ -87,6 +86,11 @@ def make_result(
         smoothness=scatter,
         ood=ood,
     )
+
+
+def is_full(experiment: str, seed: int) -> bool:
+    """Whether outputs and images are kept of a run."""
+    return seed == FULL_SEED and not experiment.startswith(TRIAL_FOLDER)
 
 
 def write_result(root: Path, result: Result) -> Path:

@@ -9,8 +9,9 @@ from torch import nn
 from tribayes.prediction import ClassPredictive
 from tribayes.prediction.metrics import out_of_distribution_auroc
 from tribayes.prediction.source import entropy
+from tribayes.runs.batches import Examples
 from tribayes.runs.evaluation import LEVELS, mean_answers, sampled_answers, short
-from tribayes.runs.trainer import Examples, posterior_rows
+from tribayes.runs.trainer import posterior_rows
 
 
 def out_of_distribution(

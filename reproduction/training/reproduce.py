@@ -11,19 +11,20 @@ from time import perf_counter
 
 import torch
 
-from reproduction.results.result_files import make_result, write_result
+from reproduction.results.result_files import is_full, make_result, write_result
+from reproduction.training.example_outputs import example_outputs
 from reproduction.training.foreign_images import out_of_distribution
+from reproduction.training.side_by_side import train_sessions_side_by_side
 from reproduction.training.suites import Entry
 from tribayes._errors import refusal
 from tribayes._text import format_table
 from tribayes.data import Split, load
+from tribayes.nn.module import BayesianModule
 from tribayes.recipes.examples import prepare
-from tribayes.recipes.fitting import Fit
 from tribayes.recipes.recipe_run import RecipeRun
 from tribayes.recipes.recipe_trainer import RecipeTrainer
 from tribayes.recipes.setting import Setting
 from tribayes.runs import Examples
-from tribayes.runs.display import train_shown
 
 OUTSIDE = {"mnist": "fashion-mnist"}  # what a network trained on the one is asked about, though it has never seen it
 
@@ -60,10 +61,11 @@ def reproduce(entries: Sequence[Entry], place: Place, side_by_side: int) -> None
     for number, batch in enumerate(batches, 1):
         print(f"\n[{number}/{len(batches)}] " + ", ".join(f"{entry.name} (seed {entry.seed})" for entry in batch))
         started = perf_counter()
-        fits = _fits(batch, place)
-        _train(batch, [fit for fit in fits if not fit.run.finished])
-        for entry, fit in zip(batch, fits, strict=True):
-            print(_judge(entry, fit, place))
+        train, test = place.examples(batch[0].setting)
+        runs = [_run_of(entry, place) for entry in batch]
+        _train([run for run in runs if not run.finished], train, test)
+        for entry, run in zip(batch, runs, strict=True):
+            print(_judge(entry, run, test, place))
         print(f"took {perf_counter() - started:.0f} s")
 
 
@@ -72,11 +74,6 @@ def _batches(entries: Sequence[Entry], size: int) -> Iterator[list[Entry]]:
     for _, group in groupby(ordered, key=lambda entry: entry.kind):
         same = list(group)
         yield from (same[start : start + size] for start in range(0, len(same), size))
-
-
-def _fits(batch: Sequence[Entry], place: Place) -> list[Fit]:
-    train_set, test_set = place.examples(batch[0].setting)
-    return [Fit(_run_of(entry, place), train_set, test_set) for entry in batch]
 
 
 def _run_of(entry: Entry, place: Place) -> RecipeRun:
@@ -90,21 +87,22 @@ def _run_of(entry: Entry, place: Place) -> RecipeRun:
     return run
 
 
-def _train(batch: Sequence[Entry], fits: Sequence[Fit]) -> None:
-    if not fits:
+def _train(runs: Sequence[RecipeRun], train: Examples, test: Examples) -> None:
+    if not runs:
         return
     with ExitStack() as stack:
-        sessions = [fit.begin(60.0, stack) for fit in fits]
-        train_shown(sessions, batch[0].name if len(batch) == 1 else f"{len(fits)} runs")
+        sessions = [stack.enter_context(run.session(train, test)) for run in runs]
+        train_sessions_side_by_side(sessions, runs[0].name if len(runs) == 1 else f"{len(runs)} runs")
 
 
-def _judge(entry: Entry, fit: Fit, place: Place) -> str:
+def _judge(entry: Entry, run: RecipeRun, test: Examples, place: Place) -> str:
     """Evaluate a trained run, write its result, and say it in a line."""
-    run = fit.run
     model = run.network(place.device)
-    evaluation = run.evaluate(model, fit.test, progress=False)
+    evaluation = run.evaluate(model, test, progress=False)
+    if is_full(entry.name, entry.seed) and isinstance(model, BayesianModule):
+        evaluation["examples"] = example_outputs(model, test, entry.seed)
     outside = place.outside(entry.setting)
-    ood = None if outside is None else out_of_distribution(model, fit.test, outside, entry.seed, progress=False)
+    ood = None if outside is None else out_of_distribution(model, test, outside, entry.seed, progress=False)
     images = None if entry.setting.validation else place.split(entry.setting.data).test_images
     result = make_result(
         entry.name, entry.seed, entry.setting, run.records(), evaluation, run.environment(), ood=ood, images=images

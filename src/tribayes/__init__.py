@@ -46,7 +46,7 @@ from tribayes.prediction import (
     predict,
 )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _ON_DEMAND = ("plots", "report", "data", "runs")  # `tb.plots` imports matplotlib when it is first used
 

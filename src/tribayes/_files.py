@@ -20,9 +20,8 @@ _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, err
 def store(path: Path, content: bytes, *, contested: bool = False) -> None:
     """Write a file in one step: until the new content is on the disk, the old file stays as it was.
 
-    The content goes to a temporary file in the same folder, which then takes the name `path`. It always has the same
-    name, so that the next write takes over what a crash leaves behind. Where processes may write the same file at the
-    same time (`contested`), each has a temporary file of its own: the last one wins, and nothing is mixed.
+    The content goes to a temporary file beside it, always of the same name: the next write takes over what a crash
+    leaves behind. Where processes may write at the same time (`contested`), each has its own, and the last one wins.
 
     >>> store(folder / "numbers.txt", b"1 2 3")
     >>> (folder / "numbers.txt").read_bytes()
@@ -30,13 +29,12 @@ def store(path: Path, content: bytes, *, contested: bool = False) -> None:
     """
     temporary = path.with_name(f".{path.name}.{uuid4().hex if contested else 'new'}")
     try:
-        temporary.write_bytes(content)
-        put_in_place(temporary, path)
-    except BaseException as error:
+        with _writing(path):
+            temporary.write_bytes(content)
+            put_in_place(temporary, path)
+    except BaseException:
         with suppress(OSError):  # there may be nothing to remove, nor the right to
             temporary.unlink()
-        if isinstance(error, OSError):
-            raise not_written(path, error) from error
         raise
 
 
@@ -45,7 +43,12 @@ def put_in_place(finished: Path, path: Path) -> None:
     with finished.open("r+b") as file:  # Windows syncs only what is open for writing
         os.fsync(file.fileno())
     os.replace(finished, path)
-    _sync_folder(path.parent)
+    if os.name != "nt":  # let the new name survive a power cut too; Windows opens no folders
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def store_json(path: Path, value: Any) -> None:
@@ -68,40 +71,28 @@ def read_json(path: Path) -> Any:
 
 def add_line(path: Path, line: str) -> None:
     """Append a line. A crash may leave a part of it, and never touches the lines before."""
-    try:
-        with path.open("ab") as file:
-            file.write(line.encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise not_written(path, error) from error
+    with _writing(path), path.open("ab") as file:
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it; one that is there already is left as it is."""
-    try:
+    with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise not_written(folder, error) from error
 
 
-def not_written(path: Path, error: OSError) -> OSError:
-    """The error for a disk that is full, a folder that is read-only, and the like."""
-    return OSError(
-        f"{path} could not be written: {error.strerror or error}; free some space or make its folder writable, or "
-        "choose another folder. What was there before is unchanged."
-    )
-
-
-def _sync_folder(folder: Path) -> None:
-    """Let the new name survive a power cut too."""
-    if os.name == "nt":  # Windows opens no folders
-        return
-    handle = os.open(folder, os.O_RDONLY)
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say what to do where a disk is full, a folder is read-only, and the like."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        yield
+    except OSError as error:
+        raise OSError(
+            f"{path} could not be written: {error.strerror or error}; free some space or make its folder writable, or "
+            "choose another folder. What was there before is unchanged."
+        ) from error
 
 
 @contextmanager

@@ -6,6 +6,7 @@ trainings side by side, predictions and benchmarks use it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -17,7 +18,10 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 
 class CaptureFailed(RuntimeError):
-    """Work that no CUDA graph can hold. Torch's generator and allocator are not to be trusted afterwards."""
+    """Work that no CUDA graph can hold.
+
+    Unless it was seen in the warm-up, torch's generator and allocator are not to be trusted afterwards.
+    """
 
 
 @contextmanager
@@ -40,6 +44,28 @@ def aside(device: torch.device) -> Iterator[None]:
 @cache
 def _recording_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
+
+
+@contextmanager
+def noting_waits(device: torch.device) -> Iterator[list[str]]:
+    """Notes what within waits for the GPU, which no recording can hold."""
+    seen: list[str] = []
+    if device.type != "cuda":
+        yield seen
+        return
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield seen
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+    for warning in caught:
+        if "synchronizing CUDA operation" in str(warning.message):
+            seen.append(str(warning.message))
+        elif "Synchronization debug mode" not in str(warning.message):  # torch's word on the mode itself
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 class Recording:
@@ -95,8 +121,13 @@ class RecordedCall:
         self._places = tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, arguments)
         self._form = _form(arguments)
         with aside(device):
-            for _ in range(warm_up):
+            for _ in range(warm_up - 1):
                 function(*self._places)
+            if warm_up:
+                with noting_waits(device) as waits:
+                    function(*self._places)
+                if waits:
+                    raise CaptureFailed(waits[0])
         self._recording = Recording(lambda: function(*self._places), device, generators)
 
     def fits(self, arguments: tuple[Any, ...]) -> bool:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol, TextIO
 
 
 class Advance(Protocol):
-    """Move the bar on by `amount`, with a short remark to show beside it."""
+    """Move the bar on by `amount`, with a remark to show below it."""
 
     def __call__(self, amount: float = 1, remark: str = "") -> None: ...
 
 
 @contextmanager
-def progress_bar(description: str, total: float | None, enabled: bool = True) -> Iterator[Advance]:
-    """A bar with count, share and time left, on standard error. `total` may be unknown."""
+def progress_bar(
+    description: str, total: float | None, enabled: bool = True, stream: TextIO | None = None
+) -> Iterator[Advance]:
+    """A bar with share, rate, time taken and time left, on standard error or a stream. `total` may be unknown."""
     if not enabled:
         yield _silent
         return
@@ -28,6 +30,12 @@ def progress_bar(description: str, total: float | None, enabled: bool = True) ->
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class Bar(Progress):
+        def get_renderables(self) -> Iterator[Any]:
+            yield from super().get_renderables()
+            yield from (Text(task.fields["remark"]) for task in self.tasks if task.fields["remark"])
 
     columns = (
         TextColumn("{task.description}"),
@@ -35,9 +43,8 @@ def progress_bar(description: str, total: float | None, enabled: bool = True) ->
         TaskProgressColumn(show_speed=True),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[remark]}"),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Bar(*columns, console=Console(file=stream, stderr=stream is None)) as bar:
         task = bar.add_task(description, total=total, remark="")
 
         def advance(amount: float = 1, remark: str = "") -> None:

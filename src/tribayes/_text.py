@@ -16,13 +16,11 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str
     """
     cells = [[_cell(cell) for cell in row] for row in rows]
     widths = [max(len(text) for text in column) for column in zip(header, *cells, strict=True)]
-    right = [all(_is_numeric(row[i]) for row in rows) and bool(rows) for i in range(len(header))]
+    numeric = [bool(rows) and all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(header))]
+    aligned = [str.rjust if right else str.ljust for right in numeric]
 
     def line(texts: Sequence[str]) -> str:
-        padded = (
-            text.rjust(width) if is_right else text.ljust(width)
-            for text, width, is_right in zip(texts, widths, right, strict=True)
-        )
+        padded = (align(text, width) for align, text, width in zip(aligned, texts, widths, strict=True))
         return "  ".join(padded).rstrip()
 
     return "\n".join([line(header), "  ".join("-" * width for width in widths), *map(line, cells)])
@@ -80,10 +78,6 @@ def minus(text: str) -> str:
     '−0.5'
     """
     return text.replace("-", "−")
-
-
-def _is_numeric(cell: object) -> bool:
-    return cell is None or isinstance(cell, int | float)
 
 
 def _cell(cell: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +14,12 @@ from tribayes._allocator import keep_freed_memory
 from tribayes._errors import refusal
 from tribayes._text import format_table
 from tribayes.prediction import ClassificationSummary
-from tribayes.recipes import fitting
 from tribayes.recipes.experiments import EXPERIMENTS
 from tribayes.recipes.image_files import ask_about
-from tribayes.recipes.options import parse_changes
-from tribayes.recipes.recipe_run import RecipeRun
+from tribayes.recipes.recipe_run import RecipeRun, Request, train_as_asked
+from tribayes.recipes.setting import parse_changes
 from tribayes.runs import Stopped, comparison
-from tribayes.runs.display import train_shown
-from tribayes.runs.environment import choose_device, compute_repeatably, use_threads
+from tribayes.runs.environment import choose_device, compute_repeatably
 
 app = typer.Typer(
     name="tribayes",
@@ -39,10 +36,6 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU. Default: t
 Samples = Annotated[int, typer.Option(min=1, help="How many networks to draw.")]
 
 _ANY_WORDS = {"allow_extra_args": True, "ignore_unknown_options": True}
-_IN_A_CLONE = (
-    "the paper's experiments are made where their results are kept: clone the repository of tribayes, and in it run "
-    "`python -m reproduction {command}` or `make {target}`."
-)
 
 
 def main() -> None:
@@ -97,30 +90,15 @@ def fit(
     for key, value in (("iterations", iterations), ("validation", validation)):
         if value is not None and wanted.setdefault(key, value) != value:
             raise refusal(f"--{key}", value, f"agree with --set {key}={wanted[key]}", "give one of the two")
-    request = fitting.Request(name, run, seed, wanted, device, threads, data_dir)
-    under_way = fitting.resumed_fit(request) if resume else fitting.new_fit(request)
-    if under_way is None:
-        print(f"{request.place} is finished already.")
-    else:
-        _train(under_way, resume, checkpoint_seconds, tensorboard)
-    print(f"\nNext:\n  tribayes evaluate {request.place}")
-    if RecipeRun.open(request.place).setting.bayesian:
-        print(f"  tribayes report {request.place}")
-
-
-def _train(under_way: fitting.Fit, resume: bool, checkpoint_seconds: float, tensorboard: bool) -> None:
+    request = Request(name, run, seed, wanted, device, threads, data_dir)
     try:
-        with ExitStack() as stack:
-            session = under_way.begin(checkpoint_seconds, stack)
-            if tensorboard:
-                fitting.add_tensorboard(session, stack)
-            for note in fitting.notes(session, resume):
-                print(note)
-            train_shown([session], session.run.name)
+        trained = train_as_asked(request, resume, checkpoint_seconds, tensorboard)
     except Stopped as stopped:
-        print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {under_way.run.folder}")
+        print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {request.place}")
         raise typer.Exit(stopped.exit_code) from stopped
-    print(fitting.posterior_text(session))
+    print(f"\nNext:\n  tribayes evaluate {trained.folder}")
+    if trained.setting.bayesian:
+        print(f"  tribayes report {trained.folder}")
 
 
 @app.command()
@@ -178,18 +156,24 @@ def compare(runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="F
 @app.command(context_settings=_ANY_WORDS)
 def reproduce() -> None:
     """Make the paper's experiments: in a clone of the repository."""
-    raise ValueError(_IN_A_CLONE.format(command="reproduce all", target="reproduce"))
+    raise _elsewhere("reproduce all", "reproduce")
 
 
 @app.command(context_settings=_ANY_WORDS)
 def results() -> None:
     """Make the tables and figures of the paper's experiments: in a clone of the repository."""
-    raise ValueError(_IN_A_CLONE.format(command="results", target="results"))
+    raise _elsewhere("results", "results")
+
+
+def _elsewhere(command: str, target: str) -> ValueError:
+    return ValueError(
+        "the paper's experiments are made where their results are kept: clone the repository of tribayes, and in it "
+        f"run `python -m reproduction {command}` or `make {target}`."
+    )
 
 
 def _device(word: str, threads: int | None) -> torch.device:
-    compute_repeatably()
-    use_threads(threads)
+    compute_repeatably(threads)
     return choose_device(word)
 
 

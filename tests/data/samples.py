@@ -95,42 +95,8 @@ def tar_bytes(files: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def python_batch(labels: bytes, pixels: bytes, /, by_column: bool = False, **instead: bytes) -> bytes:
-    """A pickle opcode for opcode as Python 2 wrote the official batches; `instead` replaces single values."""
-    rows, columns = len(labels), len(pixels) // len(labels)
-    values = {
-        "batch_label": _string(b"training batch 1 of 5"),
-        "labels": b"](" + b"".join(b"K" + bytes([label]) for label in labels) + b"e",
-        "data": array_opcodes((rows, columns), pixels, by_column),
-        "filenames": b"](" + b"".join(_string(b"image_s_%06d.png" % row) for row in range(rows)) + b"e",
-    } | instead
-    items = b"".join(_string(key.encode()) + value for key, value in values.items())
-    return b"\x80\x02}(" + items + b"u."
-
-
-def array_opcodes(shape: tuple[int, ...], values: bytes, by_column: bool = False, kind: bytes = b"u1") -> bytes:
-    lengths = b"(" + b"".join(struct.pack("<ci", b"J", length) for length in shape) + b"t"
-    dtype = (
-        b"cnumpy\ndtype\n" + _string(kind) + b"K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
-    )
-    content = b"T" + struct.pack("<i", len(values)) + values
-    new = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
-    return new + b"(K\x01" + lengths + dtype + (b"\x88" if by_column else b"\x89") + content + b"tb"
-
-
-def pickled(content: bytes) -> bytes:
-    """The records of a binary file as a Python batch."""
-    size = CIFAR_SHAPE[1]
-    records = [content[at : at + size] for at in range(0, len(content), size)]
-    return python_batch(bytes(record[0] for record in records), b"".join(record[1:] for record in records))
-
-
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _string(text: bytes) -> bytes:
-    return b"U" + bytes([len(text)]) + text
 
 
 def _sample(name: str, contents: dict[str, bytes], shapes: Mapping[str, tuple[int, ...]]) -> Sample:

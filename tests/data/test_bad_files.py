@@ -1,10 +1,12 @@
 """A file that is not what it should be is refused by its name, with what is wrong with it."""
 
 import gzip
-import io
 import lzma
+import os
+import pickle
 import re
 import tarfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,33 +135,141 @@ def test_bad_cifar_file(tmp_path: Path, spoil: Callable[[bytes], bytes], said: s
     assert refusal_of("cifar-10", tmp_path, path).startswith(said)
 
 
-def test_bad_archives(tmp_path: Path, cifar: Sample) -> None:
-    folder = tmp_path / "d"
-    folder.mkdir()
-    path = folder / "cifar-10-binary.tar.gz"
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """Where an archive would be found, and no file beside it."""
+    (tmp_path / "d").mkdir()
+    return tmp_path / "d" / "cifar-10-binary.tar.gz"
+
+
+def test_bad_archives(archive: Path, cifar: Sample) -> None:
+    folder, path = archive.parent, archive
     whole = tar_bytes(cifar.contents)
 
     path.write_bytes(whole[: len(whole) // 2])
     assert refusal_of("cifar-10", folder, path).startswith("is truncated: its packed data end too early")
     path.write_bytes(b"<html>")
-    assert refusal_of("cifar-10", folder, path) == "is corrupt: it cannot be unpacked (not a gzip file)"
+    assert refusal_of("cifar-10", folder, path) == "is corrupt: it cannot be unpacked (Not a gzipped file (b'<h'))"
     path.write_bytes(tar_bytes({name: cifar.contents[name] for name in list(cifar.contents)[:-1]}))
-    assert refusal_of("cifar-10", folder, path) == "holds no test_batch.bin and no test_batch"
+    assert refusal_of("cifar-10", folder, path) == "holds no test_batch.bin"
     path.write_bytes(tar_bytes(cifar.contents | {"data_batch_2.bin": b"short"}))
     said = "(data_batch_2.bin) is truncated: it holds 5 of 12,292 bytes"
     assert refusal_of("cifar-10", folder, path) == said
 
 
-def test_a_link_in_an_archive_is_not_followed(tmp_path: Path, cifar: Sample) -> None:
-    folder = tmp_path / "d"
-    folder.mkdir()
-    path = folder / "cifar-10-binary.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        for name, content in cifar.contents.items():
-            entry = tarfile.TarInfo(name)
-            if name == "test_batch.bin":
-                entry.type, entry.linkname = tarfile.SYMTYPE, str(tmp_path / name)
-            else:
-                entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    assert refusal_of("cifar-10", folder, path) == "holds no test_batch.bin and no test_batch"
+def write_archive(path: Path, contents: dict[str, bytes], *extra: tuple[tarfile.TarInfo, int]) -> None:
+    """A tar.gz that begins with `extra` headers, each followed by so many zero bytes, before its files."""
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for entry, length in extra:
+            file.write(entry.tobuf(tarfile.GNU_FORMAT))
+            for _ in range(length // 2**20):
+                file.write(bytes(2**20))
+            file.write(bytes(length % 2**20))
+        file.write(gzip.decompress(tar_bytes(contents)))
+
+
+def header(name: str, size: int = 0, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.type, entry.linkname = size, kind, link
+    return entry
+
+
+def test_a_link_in_an_archive_is_not_followed(tmp_path: Path, archive: Path, cifar: Sample) -> None:
+    link = header("test_batch.bin", kind=tarfile.SYMTYPE, link=str(tmp_path / "test_batch.bin"))
+    others = {name: content for name, content in cifar.contents.items() if name != "test_batch.bin"}
+    write_archive(archive, others, (link, 0))
+    assert refusal_of("cifar-10", archive.parent, archive) == "holds no test_batch.bin"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (tarfile.GNUTYPE_LONGNAME, "././@LongLink"),
+        (tarfile.XHDTYPE, "./PaxHeaders/x"),
+        (tarfile.REGTYPE, "junk"),
+        (tarfile.REGTYPE, "data_batch_1.bin"),
+    ],
+)
+@pytest.mark.parametrize("size", [2**26, 2**40, -(2**40), -512])
+def test_an_entry_of_an_archive_is_not_read_when_it_is_too_large(
+    archive: Path, cifar: Sample, kind: bytes, name: str, size: int
+) -> None:
+    write_archive(archive, cifar.contents, (header(name, size, kind), min(max(size, 0), 2**26)))
+    tracemalloc.start()
+    said = refusal_of("cifar-10", archive.parent, archive)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    room = sum(map(len, cifar.contents.values())) + 2**20
+    assert said == f"holds more than the {room:,} bytes that its members take"
+    assert peak < 2**22
+
+
+def test_an_archive_of_too_many_entries_is_refused(archive: Path, cifar: Sample) -> None:
+    write_archive(archive, cifar.contents, *[(header("data_batch_9.bin"), 0)] * 94)
+    load("cifar-10", archive.parent, download=False, progress=False)
+    write_archive(archive, cifar.contents, *[(header("data_batch_9.bin"), 0)] * 95)
+    assert refusal_of("cifar-10", archive.parent, archive) == "holds no test_batch.bin"
+
+
+def test_what_follows_the_files_of_an_archive_is_not_read(archive: Path, cifar: Sample) -> None:
+    archive.write_bytes(tar_bytes(cifar.contents) + gzip.compress(bytes(2**26), 1) + b"no gzip")
+    load("cifar-10", archive.parent, download=False, progress=False)
+
+
+def test_headers_of_other_kinds_are_passed_over(archive: Path, cifar: Sample) -> None:
+    extended = (header("./PaxHeaders/x", 512, tarfile.XHDTYPE), 512)
+    folder = (header("cifar-10-batches-bin", kind=tarfile.DIRTYPE), 0)
+    write_archive(archive, cifar.contents, folder, extended, (header("readme.html", 88), 512))
+    load("cifar-10", archive.parent, download=False, progress=False)
+
+
+PICKLES = ["cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1", "data_batch_1", "data_batch_1.gz"]
+
+
+@pytest.mark.parametrize("place", ["", "cifar-10"])
+@pytest.mark.parametrize("name", PICKLES)
+def test_pickles_are_not_read_and_the_error_says_what_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str
+) -> None:
+    cifar_sample().use(monkeypatch)
+    path = tmp_path / "d" / place / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(pickle.dumps(Harmful(tmp_path / "ran")))
+    with pytest.raises(FileNotFoundError) as caught:
+        load("cifar-10", tmp_path / "d", download=False, progress=False)
+    seen = path.parent if path.parent.name == "cifar-10-batches-py" else path
+    lines = str(caught.value).splitlines()
+    remedy = "get cifar-10-binary.tar.gz instead, or let it be downloaded (download=True)."
+    assert f"{seen} is pickled, and nothing pickled is read; {remedy}" in lines
+    assert lines[-1].startswith("  cifar-10-binary.tar.gz (170,052,171 bytes, sha256 c4a38c50")
+    assert not (tmp_path / "ran").exists()
+
+
+class Harmful:
+    """Pickles to a call that makes a folder."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.target),)
+
+
+def test_pickles_named_as_binaries_are_refused_by_their_content(tmp_path: Path, cifar: Sample) -> None:
+    path = tmp_path / "data_batch_1.bin"
+    path.write_bytes(pickle.dumps(cifar.contents["data_batch_1.bin"]))
+    assert refusal_of("cifar-10", tmp_path, path) == "is too long: it holds more than 12,292 bytes"
+
+
+def test_without_pickles_nothing_is_said_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cifar_sample().use(monkeypatch)
+    (tmp_path / "data_batch_1.bin").write_bytes(b"")
+    with pytest.raises(FileNotFoundError) as caught:
+        load("cifar-10", tmp_path, download=False)
+    assert "pickled" not in str(caught.value)
+
+
+def test_binaries_beside_pickles_are_read(tmp_path: Path, cifar: Sample) -> None:
+    assert "test_batch.bin" in cifar.contents
+    (tmp_path / "cifar-10-python.tar.gz").write_bytes(b"never opened")
+    load("cifar-10", tmp_path, download=False, progress=False)

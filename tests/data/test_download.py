@@ -28,7 +28,7 @@ def failures_of(folder: Path, *urls: str, packed: Packed = PACKED) -> list[str]:
     with pytest.raises(DownloadError) as caught:
         bring(folder, *urls, packed=packed)
     assert not (folder / packed.name).exists()
-    return [line.removeprefix(f"{url}: ") for line, url in zip(caught.value.failures, urls, strict=True)]
+    return [line.removeprefix(f"{url}: ") for line, url in zip(str(caught.value).splitlines(), urls, strict=True)]
 
 
 def names(folder: Path) -> list[str]:

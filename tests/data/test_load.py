@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.data.samples import PACK, Sample, cifar_sample, idx_sample, pickled, tar_bytes
+from tests.data.samples import PACK, Sample, cifar_sample, idx_sample, tar_bytes
 from tribayes.data import NAMES, Split, class_names, load, load_digits
 
 
@@ -63,24 +63,22 @@ def test_cifar_binaries_in_any_packing_and_folder(tmp_path: Path, cifar: Sample,
     assert_cifar(here("cifar-10", tmp_path / "d"), cifar)
 
 
-@pytest.mark.parametrize("suffix", PACK)
-@pytest.mark.parametrize("folder", ["cifar-10/cifar-10-batches-py", "cifar-10-batches-py", "cifar-10"])
-def test_cifar_python_batches(tmp_path: Path, cifar: Sample, suffix: str, folder: str) -> None:
-    batches = Sample(cifar.dataset, {n.removesuffix(".bin"): pickled(c) for n, c in cifar.contents.items()})
-    batches.write(tmp_path / "d" / folder, suffix)
-    assert_cifar(here("cifar-10", tmp_path / "d"), cifar)
-
-
-@pytest.mark.parametrize("kind", ["binary", "python"])
-def test_cifar_archives(tmp_path: Path, cifar: Sample, kind: str) -> None:
-    if kind == "binary":
-        files = {f"cifar-10-batches-bin/{name}": content for name, content in cifar.contents.items()}
-    else:
-        files = {f"cifar-10-batches-py/{n.removesuffix('.bin')}": pickled(c) for n, c in cifar.contents.items()}
-    archive = tar_bytes({"cifar-10-batches/readme.html": b"<html>"} | files)
-    (tmp_path / f"cifar-10-{kind}.tar.gz").write_bytes(archive)
+@pytest.mark.parametrize("folder", ["cifar-10", ""])
+def test_a_cifar_archive(tmp_path: Path, cifar: Sample, folder: str) -> None:
+    files = {f"cifar-10-batches-bin/{name}": content for name, content in cifar.contents.items()}
+    archive = tmp_path / folder / "cifar-10-binary.tar.gz"
+    archive.parent.mkdir(exist_ok=True)
+    archive.write_bytes(tar_bytes({"cifar-10-batches-bin/readme.html": b"<html>"} | files))
     assert_cifar(here("cifar-10", tmp_path), cifar)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"cifar-10-{kind}.tar.gz"]  # nothing was extracted
+    assert [path.name for path in archive.parent.iterdir()] == [archive.name]  # nothing was extracted
+
+
+def test_an_archive_may_complete_what_lies_beside_it(tmp_path: Path, cifar: Sample) -> None:
+    cifar.write(tmp_path)
+    for name in ("data_batch_2.bin", "test_batch.bin"):
+        (tmp_path / name).unlink()
+    (tmp_path / "cifar-10-binary.tar.gz").write_bytes(tar_bytes(cifar.contents))
+    assert_cifar(here("cifar-10", tmp_path), cifar)
 
 
 def test_members_may_lie_in_several_places(tmp_path: Path, cache: Path, mnist: Sample) -> None:

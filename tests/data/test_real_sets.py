@@ -9,7 +9,7 @@ import torch
 from tests.data.samples import sha256
 from tribayes.data import load
 from tribayes.data.catalogue import SETS, DataSet
-from tribayes.data.places import locate
+from tribayes.data.loading import locate
 
 PLACE = os.environ.get("TRIBAYES_DATA")  # before the fixture hides it
 

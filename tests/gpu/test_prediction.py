@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import tribayes as tb
 from tests.compiling import draws_are_compiled
 from tribayes.prediction import sampled
-from tribayes.prediction.collecting import _GROUP
+from tribayes.prediction.sampled import _GROUP
 
 SAMPLES = 20  # of three batches: enough passes for a recording
 
@@ -97,9 +97,9 @@ def test_answers_reach_the_host_in_order_while_others_are_computed() -> None:
 
 
 def test_samples_that_decide_their_number_reach_the_host() -> None:
-    made, images = model(), torch.rand(20, 1, 28, 28, device="cuda")
-    auto = tb.predict(made, images, tb.AutoSamples(first=20, cap=90, tolerance=1e-6), progress=False)
-    assert auto.sample_count > 20
+    made, images = tb.to_bayesian(Convolutional(), tau=1.0).cuda(), torch.rand(20, 1, 28, 28, device="cuda")
+    auto = tb.predict(made, images, tb.AutoSamples(first=2, cap=90, tolerance=1e-6), progress=False)
+    assert auto.sample_count > 2
     assert torch.equal(auto.samples, tb.predict(made, images, auto.sample_count, progress=False).samples)
 
 

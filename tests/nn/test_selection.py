@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.networks import NETWORKS, Tied, any_network, bayesian, inputs_of, same_tensors
-from tribayes.nn.selection import Where
+from tribayes.nn.conversion import Where
 
 LINEAR_AROUND_NORM = ("0.weight", "0.bias", "3.weight", "3.bias")
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tribayes.prediction.collecting import _GROUP, Answers, _Carrier, collect
+from tribayes.prediction.sampled import _GROUP, Answers, _Carrier, collect
 from tribayes.prediction.source import Kept
 
 

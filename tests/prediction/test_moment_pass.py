@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.prediction.models import FEATURES, cut_chunks, inputs, predict, refused, seeded
-from tribayes.prediction.gaussian_points import POINTS, gaussian_points, normal_points
+from tribayes.prediction.moment_pass import gaussian_points, normal_points
 from tribayes.prediction.quantiles import tails
 from tribayes.prediction.samples import Drawn
 
 LEVELS = (0.5, 0.9, 0.95, 0.99)
+POINTS = tb.Moments().points
 
 
 def classifier(classes: int = 3, tau: float = 0.4, hidden: int = 6, **options: Any) -> tb.BayesianModule:

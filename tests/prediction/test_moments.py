@@ -13,8 +13,8 @@ import tribayes as tb
 from tests.networks import any_family
 from tests.nn.test_preactivation import CASES, FUNCTIONS, Case, covariance_of, inputs_for, law_of
 from tribayes.nn.stage import Stage
-from tribayes.prediction.moment_rules import relu
-from tribayes.prediction.moments import MomentTensor, MomentWeight, moment_weights
+from tribayes.prediction.moment_rules import moment_weights, relu
+from tribayes.prediction.moments import MomentTensor, MomentWeight
 
 RHOS = pytest.mark.parametrize("rho", [-0.45, 0.3, None])
 

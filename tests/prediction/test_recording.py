@@ -260,3 +260,14 @@ def test_rounds_of_samples_are_recorded_each(graphs: Diary) -> None:
     assert torch.equal(pred.samples, expected)
     assert graphs.recorded == 2
     assert graphs.replayed == 40
+
+
+def test_a_network_that_waits_for_the_gpu_is_asked_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise _graphs.CaptureFailed("it waits")
+
+    model, inputs = network(), examples()
+    expected = tb.predict(model, inputs, 3, progress=False).samples
+    monkeypatch.setattr("tribayes.prediction.sampled.RecordedCall", failing)
+    monkeypatch.setattr("tribayes.prediction.sampled.SampledNetworks._pays", lambda *_: True)
+    assert torch.equal(tb.predict(model, inputs, 3, progress=False).samples, expected)

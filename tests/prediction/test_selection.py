@@ -8,8 +8,8 @@ from torch import Tensor
 
 from tests.plots.cases import constant_classes, noisy_targets, random_classes
 from tribayes.prediction import ClassPredictive
+from tribayes.prediction.classification import confidently_wrong, telling_examples
 from tribayes.prediction.samples import Drawn
-from tribayes.prediction.selection import confidently_wrong, telling_examples
 from tribayes.prediction.source import Kept
 
 

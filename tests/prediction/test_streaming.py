@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.prediction.models import classifier, cut_chunks, dirichlet, inputs, predict, predictive, refused, regressor
-from tribayes.prediction.source import Reduced
+from tribayes.prediction.source import Reduced, join
 
 COUNT, SAMPLES = 15, 30
 LEVELS = (0.5, 0.95, 0.99)
@@ -174,6 +174,6 @@ def test_inputs_gathered_for_a_chunk_are_bounded_too(monkeypatch: pytest.MonkeyP
 def test_reduced_by_hand() -> None:
     """Reduction of samples that are known, against NumPy."""
     samples = dirichlet(40, 6, 3)
-    reduced = Reduced.join([Reduced.of(samples[:, :4], (0.9,)), Reduced.of(samples[:, 4:], (0.9,))])
+    reduced = join([Reduced.of(samples[:, :4], (0.9,)), Reduced.of(samples[:, 4:], (0.9,))])
     np.testing.assert_allclose(reduced.mean, samples.numpy().mean(0), rtol=1e-13)
     np.testing.assert_allclose(reduced.quantiles(sorted(reduced.table)[1:2])[0], predictive(samples).interval(0.9)[0])

@@ -17,11 +17,9 @@ from tribayes import cli
 from tribayes._files import only_one
 from tribayes.data import load
 from tribayes.prediction import ClassificationSummary
-from tribayes.recipes import fitting
 from tribayes.recipes.experiments import EXPERIMENTS
-from tribayes.recipes.recipe_run import RecipeRun
-from tribayes.runs.display import NoDisplay
-from tribayes.runs.session import train_sessions
+from tribayes.recipes.recipe_run import RecipeRun, notes
+from tribayes.runs import train_sessions
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +72,7 @@ def test_fit_by_default_trains_the_digits(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_fit_does_what_a_session_does(run: Path, tmp_path: Path) -> None:
     by_hand = session(tmp_path / "r", iterations=300)
-    train_sessions([by_hand], NoDisplay())
+    train_sessions([by_hand], progress=False)
     assert (run / "final.safetensors").read_bytes() == by_hand.run.final.read_bytes()
     assert timeless(run / "metrics.jsonl") == timeless(by_hand.run.metrics)
 
@@ -150,10 +148,10 @@ def test_another_version_is_mentioned(tmp_path: Path) -> None:
 
 def test_that_a_network_is_compiled_is_said_before(tmp_path: Path) -> None:
     started = session(tmp_path / "r")
-    assert fitting.notes(started, resumed=False) == []
+    assert notes(started, resumed=False) == []
     started.trainer.compiled = True
-    assert fitting.notes(started, resumed=False) == ["the network is compiled first, which takes some seconds"]
-    assert len(fitting.notes(started, resumed=True)) == 2
+    assert notes(started, resumed=False) == ["the network is compiled first, which takes some seconds"]
+    assert len(notes(started, resumed=True)) == 2
 
 
 def test_the_command_keeps_freed_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,10 @@ from PIL import Image
 from tests.recipes.small import CPU
 from tribayes.data import Split, load
 from tribayes.recipes import image_files
-from tribayes.recipes.examples import SHAPES, prepare, shown_images
+from tribayes.recipes.examples import prepare, shown_images
 from tribayes.recipes.experiments import experiment
 from tribayes.recipes.image_files import network_inputs, read_image
+from tribayes.recipes.setting import SHAPES
 
 NOISE = np.random.default_rng(0).integers(0, 256, (28, 28), dtype=np.uint8)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tribayes.recipes.experiments import EXPERIMENTS, experiment
-from tribayes.recipes.options import check_setting, parse_changes
+from tribayes.recipes.setting import check_setting, parse_changes
 
 
 def test_values_by_type() -> None:

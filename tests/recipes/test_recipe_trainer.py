@@ -12,13 +12,19 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 import tribayes as tb
 from tests.compiling import draws_are_compiled
-from tribayes.recipes import compiling
-from tribayes.recipes.caffe_sgd import CaffeSGD, Parameter
-from tribayes.recipes.compiling import is_compiled
-from tribayes.recipes.examples import SHAPES
+from tribayes.recipes import recipe_trainer
 from tribayes.recipes.experiments import experiment
-from tribayes.recipes.recipe_trainer import RecipeTrainer, build_model, learning_rate, warm_up
-from tribayes.runs.trainer import Examples, batch_order
+from tribayes.recipes.recipe_trainer import (
+    CaffeSGD,
+    Parameter,
+    RecipeTrainer,
+    build_model,
+    is_compiled,
+    learning_rate,
+    warm_up,
+)
+from tribayes.recipes.setting import SHAPES
+from tribayes.runs.batches import Examples, batch_order
 
 
 def test_the_update_is_caffe_s() -> None:
@@ -121,7 +127,7 @@ def test_looking_at_the_error_does_not_change_the_training() -> None:
     watched, alone = (RecipeTrainer(experiment("digits").changed(batch=8), _examples(), 4) for _ in range(2))
     for _ in range(3):
         watched.advance(2)
-        assert 0 <= watched.one_sample_error(_examples()) <= 1
+        assert 0 <= watched.one_sample_scores(_examples())[0] <= 1
     alone.advance(6)
     ours, theirs = watched.state(), alone.state()
     assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
@@ -144,13 +150,13 @@ def test_looking_at_the_error_does_not_change_the_training() -> None:
 def test_a_network_is_compiled_where_that_is_faster(
     device: str, changes: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiling, "find_spec", lambda name: name)  # Triton is there
+    monkeypatch.setattr(recipe_trainer, "find_spec", lambda name: name)  # Triton is there
     setting = experiment("cifar10-ours").changed(**changes)
     assert is_compiled(setting, torch.device(device)) is expected
 
 
 def test_without_triton_a_network_is_compiled_only_where_one_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "find_spec", lambda _: None)
+    monkeypatch.setattr(recipe_trainer, "find_spec", lambda _: None)
     setting, device = experiment("cifar10-ours"), torch.device("cuda")
     assert not is_compiled(setting, device)
     assert is_compiled(setting.changed(compiled=True), device)

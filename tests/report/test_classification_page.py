@@ -11,9 +11,9 @@ from tests.plots.test_training_plot import HISTORY
 from tests.report.test_page import Outline, assert_self_contained
 from tribayes.nn.convert import to_bayesian
 from tribayes.prediction import ClassPredictive
+from tribayes.prediction.classification import telling_examples
 from tribayes.prediction.diagnostics import LayerReport, LayerRow
 from tribayes.prediction.samples import Moments
-from tribayes.prediction.selection import telling_examples
 from tribayes.prediction.source import Kept
 from tribayes.report import classification_report
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tribayes.report import Report
-from tribayes.report.picture import drawn, html_picture
+from tribayes.plots.style import drawn
+from tribayes.report import Report, Section
 
 
 class Outline(HTMLParser):
@@ -126,7 +126,7 @@ def test_pictures_in_a_row_share_a_grid() -> None:
 
 
 def test_a_simple_picture_is_drawn_in_vectors_and_a_crowded_one_in_pixels() -> None:
-    simple, crowded = (html_picture(simple_figure(points), "a", "b") for points in (5, 20_000))
+    simple, crowded = (Section("s").picture(simple_figure(points), "a", "b").html() for points in (5, 20_000))
     assert "data:image/svg+xml;base64," in simple
     assert "data:image/png;base64," in crowded
     assert max(len(simple), len(crowded)) < 150_000
@@ -136,7 +136,8 @@ def test_a_simple_picture_is_drawn_in_vectors_and_a_crowded_one_in_pixels() -> N
 
 
 def test_a_report_of_the_same_is_the_same() -> None:
-    assert html_picture(simple_figure(), "a", "b") == html_picture(simple_figure(), "a", "b")
+    one, other = (Section("s").picture(simple_figure(), "a", "b").html() for _ in range(2))
+    assert one == other
 
 
 def test_the_folder_is_made_and_the_path_returned(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reproduction.results.packing import OUTPUT_UNIT
 from reproduction.results.result_files import Result, make_result
 from tribayes.recipes.experiments import EXPERIMENTS
 from tribayes.recipes.setting import Setting
 from tribayes.runs import Record
-from tribayes.runs.evaluation import OUTPUT_UNIT
 
 LAYERS = {"cifar10-full": ("conv1", "conv2", "conv3", "fc")}
 ENVIRONMENT = {"device": "an abacus", "python": "3.11.0", "torch": "2.13.0", "tribayes": "0.1.0"}

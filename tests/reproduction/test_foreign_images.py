@@ -10,8 +10,8 @@ from reproduction.training.foreign_images import out_of_distribution
 from tests.runs.test_evaluation import SAMPLES, trained
 from tribayes.posterior import Stream
 from tribayes.recipes.recipe_trainer import RecipeTrainer
+from tribayes.runs.batches import Examples
 from tribayes.runs.evaluation import LEVELS
-from tribayes.runs.trainer import Examples
 
 
 @pytest.fixture(scope="module")

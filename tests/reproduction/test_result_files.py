@@ -13,12 +13,11 @@ import torch
 
 from reproduction.results.curve import POINTS, curve_of, smoothness
 from reproduction.results.over_seeds import Spread, compare
-from reproduction.results.packing import pack_image, pack_outputs, unpack_image, unpack_outputs
+from reproduction.results.packing import OUTPUT_UNIT, pack_image, pack_outputs, unpack_image, unpack_outputs
 from reproduction.results.quantities import count, foreign, posterior, scatter, score
 from reproduction.results.result_files import Result, Results, make_result, read_result, write_result
 from tests.reproduction.synthetic import ENVIRONMENT, evaluation, example, made_up, records
 from tribayes.recipes.experiments import EXPERIMENTS
-from tribayes.runs.evaluation import OUTPUT_UNIT
 
 LENET = EXPERIMENTS["mnist-lenet100"]
 IMAGES = torch.randint(0, 256, (20, 1, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

@@ -140,7 +140,7 @@ def test_a_state_of_another_device_or_version(run: RecipeRun) -> None:
     found.tensors["generator"] = torch.zeros(16, dtype=torch.uint8)  # as a GPU's
     with pytest.raises(ValueError, match=r"does not fit this training in 'generator': it was taken on another kind of"):
         restore(trainer(), found)
-    del found.tensors["terms"]
+    del found.tensors["losses"]
     with pytest.raises(ValueError, match=r"does not fit this training in 'generator': it is of another version; cont"):
         restore(trainer(), found)
 

@@ -1,15 +1,18 @@
 """What a training shows, in a terminal and elsewhere."""
 
 import re
+import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from tests.recipes.small import session
-from tribayes.runs import display
-from tribayes.runs.display import PlainDisplay, describe, display_for
-from tribayes.runs.session import Glance, train_sessions
+from tests.runs.test_records import RECORD
+from tribayes.runs import display as displays
+from tribayes.runs import train_sessions
+from tribayes.runs.display import describe, display
 
 
 class Terminal(StringIO):
@@ -21,57 +24,65 @@ class Terminal(StringIO):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that stands still at its only entry."""
     now = [100.0]
-    monkeypatch.setattr(display, "monotonic", lambda: now[0])
+    monkeypatch.setattr(displays, "monotonic", lambda: now[0])
     return now
 
 
 def test_one_run_and_several() -> None:
-    one = Glance(0.5, 0.25, (0.05, 0.071), (-0.3, 0.01))
-    assert describe([one]) == "loss 0.5000  error 25.00 %  τ 0.05 to 0.07  ρ -0.30 to 0.01"
-    other = Glance(1.5, 0.75, (0.01,), (0.2,))
-    assert describe([one, other]) == "loss 1.0000  error 50.00 %  τ 0.01 to 0.07  ρ -0.30 to 0.20"
-    assert describe([Glance(0.5)]) == "loss 0.5000"
-    assert describe([Glance(0.5, test_nll=1.25), Glance(0.5, test_nll=0.25)]) == "loss 0.5000  test NLL 0.7500"
-    assert describe([Glance(None, None, (), ())]) == ""
+    one = replace(RECORD, one_sample_error=0.25, tau={"a": 0.05, "b": 0.071}, rho={"a": -0.3, "b": 0.01})
+    assert describe([0.5], [one]) == "loss 0.5000  error 25.00 %  τ 0.05 to 0.07  ρ -0.30 to 0.01"
+    other = replace(RECORD, one_sample_error=0.75, tau={"a": 0.01}, rho={"a": 0.2})
+    assert describe([0.5, 1.5], [one, other]) == "loss 1.0000  error 50.00 %  τ 0.01 to 0.07  ρ -0.30 to 0.20"
+    assert describe([0.5], []) == "loss 0.5000"
+    plain = replace(RECORD, one_sample_error=None, tau={}, rho={})
+    records = [replace(plain, test_nll=1.25), replace(plain, test_nll=0.25)]
+    assert describe([0.5, 0.5], records) == "loss 0.5000  test NLL 0.7500"
+    assert describe([], [plain]) == ""
 
 
-def test_plain_lines_have_rate_and_time_left(tmp_path: Path, clock: list[float]) -> None:
+def test_plain_lines_have_rate_and_time_left(clock: list[float]) -> None:
     stream = StringIO()
-    shown = PlainDisplay("digits", 10, 25, stream)
-    started = session(tmp_path / "r")
-    for iteration, now in ((20, 102.0), (24, 103.0), (25, 104.0)):  # the second comes too soon after the first
-        started.trainer.advance(iteration - started.trainer.iteration)
-        clock[0] = now
-        shown.show([started])
-    first, last = stream.getvalue().splitlines()
-    assert re.fullmatch(r"digits: 20 of 25  5/s  0:01 left  loss \d\.\d{4}", first)
-    assert last.startswith("digits: 25 of 25  4/s  0:00 left  loss ")
+    with display("digits", 10, 25, stream) as show:
+        for iteration, now in ((20, 102.0), (24, 103.0), (25, 104.0)):  # the second comes too soon after the first
+            clock[0] = now
+            show(iteration, lambda: "loss 0.5")
+    assert stream.getvalue().splitlines() == [
+        "digits: 20 of 25  5/s  0:01 left  loss 0.5",
+        "digits: 25 of 25  4/s  0:00 left  loss 0.5",
+    ]
 
 
-def test_plain_lines_come_every_ten_seconds(tmp_path: Path, clock: list[float]) -> None:
+def test_plain_lines_come_every_ten_seconds(clock: list[float]) -> None:
     stream = StringIO()
-    shown = PlainDisplay("digits", 0, 25, stream)
-    started = session(tmp_path / "r")
-    for now in range(101, 125):
-        started.trainer.iteration = now - 100
-        clock[0] = float(now)
-        shown.show([started])
+    with display("digits", 0, 25, stream) as show:
+        for now in range(101, 125):
+            clock[0] = float(now)
+            show(now - 100, str)
     assert [line.split()[1] for line in stream.getvalue().splitlines()] == ["1", "11", "21"]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (75, "1:15"), (7300, "2:01:40")])
 def test_durations(seconds: float, text: str) -> None:
-    assert display._duration(seconds) == text
+    assert displays._duration(seconds) == text
 
 
-def test_a_training_in_a_terminal_and_elsewhere(tmp_path: Path) -> None:
+def test_a_training_in_a_terminal_and_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal, file = Terminal(), StringIO()
     for name, stream in (("a", terminal), ("b", file)):
-        with display_for("digits", 0, 25, stream) as shown:
-            train_sessions([session(tmp_path / name)], shown)
+        monkeypatch.setattr(sys, "stdout", stream)
+        train_sessions([session(tmp_path / name)])
     assert "\x1b[" in terminal.getvalue()
-    assert "25/25" in terminal.getvalue()
+    assert "25 of 25  loss " in terminal.getvalue()
+    assert "100%" in terminal.getvalue()
     assert "\x1b" not in file.getvalue()
-    assert [line.split("  ")[0] for line in file.getvalue().splitlines()] == ["digits: 10 of 25", "digits: 25 of 25"]
+    first, last = file.getvalue().splitlines()
+    assert re.fullmatch(r"digits: 10 of 25  \S+/s  \S+ left  loss \d\.\d{4}  error \S+ %  τ .*  ρ .*", first)
+    assert last.startswith("digits: 25 of 25  ")
     assert "error" in file.getvalue()
     assert "τ" in file.getvalue()
+
+
+def test_without_a_stream_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with display("digits", 0, 10, None) as show:
+        show(10, lambda: pytest.fail("nobody looks"))
+    assert capsys.readouterr() == ("", "")

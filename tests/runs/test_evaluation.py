@@ -10,12 +10,11 @@ import torch
 import tribayes as tb
 from tribayes.data import load
 from tribayes.posterior import Stream
-from tribayes.prediction.selection import telling_examples
 from tribayes.recipes.examples import prepare
 from tribayes.recipes.experiments import experiment
 from tribayes.recipes.recipe_trainer import RecipeTrainer
-from tribayes.runs.evaluation import LEVELS, OUTPUT_UNIT, evaluate
-from tribayes.runs.trainer import Examples
+from tribayes.runs.batches import Examples
+from tribayes.runs.evaluation import LEVELS, evaluate
 
 SAMPLES = 30
 
@@ -65,18 +64,6 @@ def test_the_posterior_is_the_models(bayesian: tuple[RecipeTrainer, Examples]) -
         assert row["tau"] == pytest.approx(table[row["name"]]["tau"], rel=1e-6)
         assert row["rho"] == pytest.approx(table[row["name"]]["rho"], rel=1e-6)
     assert any(row["rho"] < -0.05 for row in found)
-
-
-def test_the_examples_hold_what_the_networks_said(bayesian: tuple[RecipeTrainer, Examples]) -> None:
-    trainer, test = bayesian
-    found = evaluate(trainer.model, test, seed=0, samples=SAMPLES, progress=False)
-    pred = tb.predict(trainer.model, test.inputs, SAMPLES, seed=Stream((0, 4)).number, progress=False)
-    assert {kind: each["index"] for kind, each in found["examples"].items()} == telling_examples(pred, test.targets)
-    for each in found["examples"].values():
-        outputs = torch.tensor(each["outputs"]) / OUTPUT_UNIT
-        torch.testing.assert_close(outputs, pred.samples[:, each["index"]], rtol=0, atol=1e-4)
-        assert each["true"] == int(test.targets[each["index"]])
-        assert each["predicted"] == int(pred.label[each["index"]])
 
 
 def test_confidently_wrong_are_wrong_and_certain(bayesian: tuple[RecipeTrainer, Examples]) -> None:

@@ -12,14 +12,13 @@ from tests.recipes.small import CPU, digits, names, new_run, session, setting, t
 from tests.test_bad_disks import nobody
 from tribayes._files import only_one
 from tribayes.recipes.recipe_run import RecipeRun
-from tribayes.runs.display import NoDisplay
-from tribayes.runs.session import train_sessions
+from tribayes.runs import train_sessions
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> RecipeRun:
     started = session(tmp_path_factory.mktemp("run") / "new" / "folder", seed=3)
-    train_sessions([started], NoDisplay())
+    train_sessions([started], progress=False)
     return started.run
 
 
@@ -117,7 +116,7 @@ def test_the_network_of_another_run_is_refused(finished: RecipeRun, tmp_path: Pa
 
 def test_a_frequentist_network_has_no_posterior(tmp_path: Path) -> None:
     started = session(tmp_path / "r", family="frequentist", iterations=3)
-    train_sessions([started], NoDisplay())
+    train_sessions([started], progress=False)
     assert not started.run.path("posterior.json").exists()
     images = digits()[1].inputs
     loaded = started.run.network(CPU)

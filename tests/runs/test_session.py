@@ -1,4 +1,4 @@
-"""What a session writes and when; several of them at once."""
+"""What a session writes and when."""
 
 import math
 from pathlib import Path
@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.recipes.small import names, session, timeless, trainer
+from tests.recipes.small import session, timeless, trainer
 from tribayes.runs.checkpoint import read_checkpoint
-from tribayes.runs.display import NoDisplay
 from tribayes.runs.session import Session, train_sessions
-from tribayes.runs.side_by_side import train_side_by_side
 
 
 def run_to(started: Session, iteration: int) -> Session:
@@ -34,7 +32,7 @@ def test_a_record_sums_up_the_steps_since_the_last(tmp_path: Path) -> None:
     for record, part in zip(started.run.records(), losses.split([10, 10, 5]), strict=True):
         assert [record.loss, record.nll] == part.mean(0).tolist()
         assert [record.loss_std, record.nll_std] == part.std(0, correction=0).tolist()
-    assert started.run.records()[-1].one_sample_error == started.trainer.one_sample_error(started.test)
+    assert started.run.records()[-1].one_sample_error == started.trainer.one_sample_scores(started.test)[0]
 
 
 def test_watching_does_not_change_the_training(tmp_path: Path) -> None:
@@ -100,18 +98,18 @@ def test_a_diverged_training_is_stopped(tmp_path: Path) -> None:
     assert started.run.records() == []
 
 
-def test_a_glance(tmp_path: Path) -> None:
+def test_the_newest_figures(tmp_path: Path) -> None:
     started = session(tmp_path / "r")
-    assert started.glance().loss is None
+    assert (started.loss, started.newest) == (None, None)
     started.trainer.advance(3)
-    assert started.glance().loss == pytest.approx(float(started.trainer.window_losses()[:, 0].mean()))
-    assert started.glance().error is None
+    assert started.loss == pytest.approx(float(started.trainer.window_losses()[:, 0].mean()))
+    assert started.newest is None
     record = run_to(started, 10).run.records()[-1]
-    assert started.glance().error == record.one_sample_error
-    assert started.glance().loss == record.loss
-    assert started.glance().tau == tuple(record.tau.values())
+    assert started.newest == record
+    assert started.loss == record.loss
     started.checkpoint()
-    assert session(tmp_path / "r").glance() == started.glance()
+    again = session(tmp_path / "r")
+    assert (again.loss, again.newest) == (record.loss, record)
 
 
 def test_listeners_hear_of_every_record(tmp_path: Path) -> None:
@@ -122,32 +120,9 @@ def test_listeners_hear_of_every_record(tmp_path: Path) -> None:
     assert heard == started.run.records()
 
 
-def test_runs_together_are_as_runs_alone(tmp_path: Path) -> None:
-    together = [session(tmp_path / f"together{seed}", seed) for seed in (0, 1)]
-    train_sessions(together, NoDisplay())
-    for seed in (0, 1):
-        alone = session(tmp_path / f"alone{seed}", seed)
-        train_sessions([alone], NoDisplay())
-        assert alone.run.final.read_bytes() == together[seed].run.final.read_bytes()
-        assert timeless(alone.run.metrics) == timeless(together[seed].run.metrics)
-        assert names(alone.run.folder) == names(together[seed].run.folder)
-
-
-def test_runs_whose_checkpoints_are_apart_are_brought_level(tmp_path: Path) -> None:
-    whole = [session(tmp_path / f"whole{seed}", seed) for seed in (0, 1)]
-    train_sessions(whole, NoDisplay())
-    for seed, stop in ((0, 17), (1, 5)):
-        run_to(session(tmp_path / f"r{seed}", seed), stop).checkpoint()
-    again = [session(tmp_path / f"r{seed}", seed) for seed in (0, 1)]
-    train_sessions(again, NoDisplay())
-    for before, after in zip(whole, again, strict=True):
-        assert before.run.final.read_bytes() == after.run.final.read_bytes()
-        assert timeless(before.run.metrics) == timeless(after.run.metrics)
-
-
-def test_pauses_are_at_multiples_wherever_it_starts() -> None:
-    training = trainer(iterations=45)
-    training.advance(13)
+def test_pauses_are_at_multiples_wherever_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = run_to(session(tmp_path / "r", iterations=45), 13)
     seen: list[int] = []
-    train_side_by_side([training], lambda: seen.append(training.iteration), every=10)
+    monkeypatch.setattr(started, "pause", lambda: seen.append(started.trainer.iteration))
+    train_sessions([started], progress=False)
     assert seen == [20, 30, 40, 45]

@@ -4,11 +4,10 @@
 
     data = load("mnist").to("cuda")  # uint8 images (N, C, H, W), int64 labels (N,)
 
-What a file must hold is in `catalogue`; `places` finds it, `download` brings it, `reading` checks and parses it.
+What a file must hold is in `catalogue`; `loading` finds it, `download` brings it, `reading` checks and parses it.
 """
 
-from tribayes.data.digits import load_digits
-from tribayes.data.loading import NAMES, class_names, load
-from tribayes.data.split import Split
+from tribayes.data.loading import NAMES, class_names, load, load_digits
+from tribayes.data.reading import Split
 
 __all__ = ["NAMES", "Split", "class_names", "load", "load_digits"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib import request
@@ -20,11 +20,7 @@ _HEADERS = {"User-Agent": "tribayes", "Accept-Encoding": "identity"}
 
 
 class DownloadError(Exception):
-    """No mirror gave the file. `failures` has a line for each."""
-
-    def __init__(self, failures: list[str]) -> None:
-        super().__init__("\n".join(failures))
-        self.failures = failures
+    """No mirror gave the file. The message has a line for each."""
 
 
 class _WrongFileError(Exception):
@@ -33,10 +29,6 @@ class _WrongFileError(Exception):
 
 class _CutOffError(Exception):
     """The transfer ended early; what came is kept."""
-
-
-class _NoResumeError(Exception):
-    """The mirror cannot go on where the last transfer ended."""
 
 
 def fetch(packed: Packed, folder: Path, progress: bool = True, timeout: float = 30.0) -> Path:
@@ -58,39 +50,42 @@ def fetch(packed: Packed, folder: Path, progress: bool = True, timeout: float = 
             else:
                 put_in_place(part, target)
                 return target
-    raise DownloadError(failures)
+    raise DownloadError("\n".join(failures))
 
 
 def _from_mirror(url: str, packed: Packed, part: Path, progress: bool, timeout: float) -> None:
     """Complete `part` from one mirror, and check it."""
-    failure = None
-    for _ in range(_ATTEMPTS):
+    for attempts_left in reversed(range(_ATTEMPTS)):
         kept = _size(part)
         try:
             start = _receive(url, packed, part, kept, progress, timeout) if kept < packed.size else kept
-        except _NoResumeError:
-            part.unlink()
-            continue
-        except _CutOffError as error:
-            if _size(part) <= kept:
-                raise
-            failure = error
-            continue
-        digest = _sha256(part)
+        except _CutOffError:
+            if attempts_left and _size(part) > kept:
+                continue
+            raise
+        with part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest == packed.sha256:
             return
         part.unlink()
-        if start == 0:  # else what was kept may have been the wrong part: once more, from the beginning
+        if start == 0 or not attempts_left:  # else what was kept may have been the wrong part: once more, from 0
             raise _WrongFileError(f"wrong content, with sha256 {digest}, not {packed.sha256}")
-    raise failure or _WrongFileError("it cannot be resumed")
 
 
 def _receive(url: str, packed: Packed, part: Path, kept: int, progress: bool, timeout: float) -> int:
     """Add to `part` what is missing, and return where the mirror began: at `kept`, or at 0 if it cannot resume."""
-    with _answer(url, kept, timeout) as response:
+    resume = {"Range": f"bytes={kept}-"} if kept else {}
+    try:
+        response = _opener().open(request.Request(url, headers=_HEADERS | resume), timeout=timeout)
+    except HTTPError as error:
+        error.close()
+        if error.code == 416 and kept:
+            return _receive(url, packed, part, 0, progress, timeout)
+        raise
+    with response:
         start = kept if response.status == 206 else 0
         if start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
-            raise _NoResumeError
+            return _receive(url, packed, part, 0, progress, timeout)
         if response.length is not None and start + response.length != packed.size:
             raise _WrongFileError(f"it offers {start + response.length:,} bytes, not {packed.size:,}")
         done = start
@@ -110,20 +105,6 @@ def _receive(url: str, packed: Packed, part: Path, kept: int, progress: bool, ti
     return start
 
 
-@contextmanager
-def _answer(url: str, kept: int, timeout: float) -> Iterator[HTTPResponse]:
-    resume = {"Range": f"bytes={kept}-"} if kept else {}
-    try:
-        response = _opener().open(request.Request(url, headers=_HEADERS | resume), timeout=timeout)
-    except HTTPError as error:
-        error.close()
-        if error.code == 416 and kept:
-            raise _NoResumeError from error
-        raise
-    with response:
-        yield response
-
-
 def _chunks(response: HTTPResponse) -> Iterator[bytes]:
     """What arrives, until it ends, however it ends: the count tells whether it was all."""
     with suppress(OSError, HTTPException):
@@ -134,22 +115,11 @@ def _chunks(response: HTTPResponse) -> Iterator[bytes]:
 def _opener() -> request.OpenerDirector:
     """http and https only, also after a redirect; the usual one would read file: and ftp: too."""
     opener = request.OpenerDirector()
-    for handler in (
-        request.ProxyHandler,
-        request.HTTPHandler,
-        request.HTTPSHandler,
-        request.HTTPRedirectHandler,
-        request.HTTPDefaultErrorHandler,
-        request.HTTPErrorProcessor,
-        request.UnknownHandler,
-    ):
-        opener.add_handler(handler())
+    for scheme in (request.ProxyHandler, request.HTTPHandler, request.HTTPSHandler, request.UnknownHandler):
+        opener.add_handler(scheme())
+    for answer in (request.HTTPRedirectHandler, request.HTTPDefaultErrorHandler, request.HTTPErrorProcessor):
+        opener.add_handler(answer())
     return opener
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _size(path: Path) -> int:

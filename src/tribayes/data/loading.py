@@ -1,21 +1,24 @@
-"""A data set by its name."""
+"""A data set by its name: where its files may lie, and what to say when they are not to be had."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import torch
+
 from tribayes._errors import refusal
-from tribayes.data import digits
 from tribayes.data.catalogue import SETS, DataSet, Member
 from tribayes.data.download import DownloadError, fetch
-from tribayes.data.places import locate, search_places
-from tribayes.data.problems import missing_data
-from tribayes.data.reading import read
-from tribayes.data.split import Split
+from tribayes.data.reading import Split, read
 
 NAMES = (*SETS, "digits")
+
+_VARIABLE = "TRIBAYES_DATA"
+_SUFFIXES = ("", ".gz", ".xz")
+_TEST_EVERY = 5  # every fifth of the digits is a test image: 1,437 to train on, 360 to test
 
 
 def load(
@@ -24,7 +27,8 @@ def load(
     """A data set as tensors: "mnist", "fashion-mnist", "cifar-10" or "digits".
 
     Files are searched in `data_dir`, in $TRIBAYES_DATA and in the user's cache; what is missing is downloaded into the
-    cache. Every file is checked against the sha256 of the original's content, however it was packed.
+    cache. Every file is checked against the sha256 of the original's content, however it was packed. Pickles are not
+    read: CIFAR-10 must be the binary version.
 
     Images are uint8 (N, C, H, W). "digits" is `load_digits()`: floats in [0, 1], from scikit-learn, without a search.
 
@@ -35,15 +39,35 @@ def load(
     """
     _check_name(name)
     if name == "digits":
-        return digits.load_digits()
-    dataset, places = SETS[name], search_places(data_dir)
-    missing = _missing(dataset, places)
-    if missing:
+        return load_digits()
+    dataset, places = SETS[name], _search_places(data_dir)
+    found = locate(dataset, places)
+    if len(found) < len(dataset.members):
         refused = ["Nothing was downloaded: download=False."]
-        failures = _download(dataset, missing, places, progress) if download else refused
-        if missing := _missing(dataset, places):
-            raise missing_data(dataset, missing, places, failures)
-    return read(dataset, locate(dataset, places), progress)
+        failures = _download(dataset, found, places, progress) if download else refused
+        found = locate(dataset, places)
+        if len(found) < len(dataset.members):
+            raise _missing_data(dataset, found, places, failures)
+    return read(dataset, found, progress)
+
+
+def load_digits() -> Split:
+    """scikit-learn's handwritten digits, 1,797 real images of 8×8 pixels; in file order, every fifth image tests.
+
+    Images are float32 in [0, 1]: the pixels are counts from 0 to 16, which 255 grey values do not hold exactly.
+    """
+    try:
+        from sklearn import datasets
+    except ImportError as error:
+        raise ImportError(
+            "the handwritten digits are inside scikit-learn, which is not installed; "
+            "install it with: pip install 'tribayes[demo]'"
+        ) from error
+    bunch = datasets.load_digits()
+    images = torch.tensor(bunch.images, dtype=torch.float32).unsqueeze(1) / 16
+    labels = torch.tensor(bunch.target)
+    test = torch.arange(len(labels)) % _TEST_EVERY == 0
+    return Split(images[~test], labels[~test], images[test], labels[test])
 
 
 def class_names(name: str) -> tuple[str, ...]:
@@ -53,7 +77,7 @@ def class_names(name: str) -> tuple[str, ...]:
     ('airplane', 'automobile', 'bird')
     """
     _check_name(name)
-    return digits.CLASSES if name == "digits" else SETS[name].classes
+    return SETS["mnist" if name == "digits" else name].classes
 
 
 def _check_name(name: str) -> None:
@@ -61,19 +85,76 @@ def _check_name(name: str) -> None:
         raise refusal("name", name, f"be one of {', '.join(NAMES)}", "give one of these names")
 
 
-def _missing(dataset: DataSet, places: Sequence[Path]) -> list[Member]:
-    found = locate(dataset, places)
-    return [member for member in dataset.members if member not in found]
+def _search_places(data_dir: str | os.PathLike[str] | None) -> list[Path]:
+    """The folders to search, in order: `data_dir`, $TRIBAYES_DATA, the user's cache. Downloads go to the last."""
+    places = []
+    for argument, folder in (("data_dir", data_dir), (f"${_VARIABLE}", os.environ.get(_VARIABLE))):
+        if folder:
+            places.append(Path(folder).expanduser())
+            if not places[-1].is_dir():
+                raise refusal(argument, str(folder), "be an existing folder", "make it, or correct the name")
+    return [*places, _cache()]
 
 
-def _download(dataset: DataSet, missing: Sequence[Member], places: Sequence[Path], progress: bool) -> list[str]:
+def _cache() -> Path:
+    """$XDG_CACHE_HOME/tribayes, or ~/.cache/tribayes."""
+    folder = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(folder):
+        return Path(folder) / "tribayes"
+    try:
+        return Path.home() / ".cache" / "tribayes"
+    except RuntimeError:  # a user without a home, as in some containers
+        return Path(tempfile.gettempdir()) / "tribayes"
+
+
+def locate(dataset: DataSet, places: Sequence[Path]) -> dict[Member, Path]:
+    """The first file for each member, alone or in an archive; a member without one is left out."""
+    firsts = {member: next(_files(dataset, member.name, places), None) for member in dataset.members}
+    return {member: path for member, path in firsts.items() if path is not None}
+
+
+def _files(dataset: DataSet, name: str, places: Sequence[Path]) -> Iterator[Path]:
+    """The files that may hold a member, those that come first in the search first."""
+    names = [name + suffix for suffix in _SUFFIXES] + ([dataset.archive] if dataset.archive else [])
+    paths = (place / folder / file for place in places for folder in dataset.folders for file in names)
+    return filter(Path.is_file, paths)
+
+
+def _download(dataset: DataSet, found: dict[Member, Path], places: Sequence[Path], progress: bool) -> list[str]:
     """Bring the missing files into the cache. Returns what went wrong; after one failure the rest is not tried."""
     folder = places[-1] / dataset.name
-    for packed in dict.fromkeys(member.packed for member in missing):
+    for packed in dict.fromkeys(member.packed for member in dataset.members if member not in found):
         try:
             fetch(packed, folder, progress)
         except DownloadError as error:
-            return [f"Downloading {packed.name} failed:", *(f"  {failure}" for failure in error.failures)]
+            return [f"Downloading {packed.name} failed:", *(f"  {line}" for line in str(error).splitlines())]
         except OSError as error:
             return [f"Nothing could be written to {folder}: {error.strerror}."]
     return []
+
+
+def _missing_data(
+    dataset: DataSet, found: dict[Member, Path], places: Sequence[Path], failures: Sequence[str]
+) -> FileNotFoundError:
+    """The error for a data set that is neither here nor to be had: what is missing, why, what to put where."""
+    missing = [member for member in dataset.members if member not in found]
+    folders = ", ".join(folder for folder in dataset.folders if folder)
+    lines = [
+        f"{dataset.name} is not complete: no {', '.join(member.name for member in missing)} (plain, .gz or .xz) in",
+        *(f"  {place} (nor beneath it in {folders})" for place in places),
+        *_pickles(dataset, places),
+        *failures,
+        f"Put into {places[0] / dataset.name}:",
+    ]
+    for packed in dict.fromkeys(member.packed for member in missing):
+        mirrors = " or ".join(packed.urls)
+        lines.append(f"  {packed.name} ({packed.size:,} bytes, sha256 {packed.sha256}), from {mirrors}")
+    return FileNotFoundError("\n".join(lines))
+
+
+def _pickles(dataset: DataSet, places: Sequence[Path]) -> Iterator[str]:
+    """A line for each file or folder that would do, were it not pickled."""
+    names = [name + suffix for name in dataset.pickled for suffix in _SUFFIXES]
+    paths = (place / folder / name for place in places for folder in dataset.folders for name in names)
+    remedy = f"get {dataset.archive} instead, or let it be downloaded (download=True)"
+    return (f"{path} is pickled, and nothing pickled is read; {remedy}." for path in paths if path.exists())

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import random
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from tribayes._errors import check_positive, refusal, wrong_type
-from tribayes._graphs import RecordedCall, aside
+from tribayes._graphs import RecordedCall, aside, noting_waits
 from tribayes.inference.objective import ELBO, ELBOTerms, Objective
 from tribayes.nn.convert import stabilise_
 from tribayes.posterior.guards import rule_of
@@ -142,10 +141,11 @@ class TrainingStep:
 
     def _rehearse(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         """The last step before the recording, which also looks whether the network can be recorded."""
-        before = _python_state(self.model)
-        with _noting_waits() as waits:
+        drawn, held = _random_state(), _held_by(self.model)
+        with noting_waits(self.device) as waits:
             terms = self.take(*batch)
-        self._capture = not waits and before == _python_state(self.model)
+        kept = all(one is other for one, other in zip_longest(held, _held_by(self.model)))
+        self._capture = kept and not waits and drawn == _random_state()
         return terms
 
 
@@ -203,25 +203,6 @@ class _RecordedStep:
         return [{key: value for key, value in group.items() if key not in skipped} for group in groups]
 
 
-@contextmanager
-def _noting_waits() -> Iterator[list[str]]:
-    """Notes what within waits for the GPU, which no recording can hold."""
-    seen: list[str] = []
-    before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            yield seen
-        finally:
-            torch.cuda.set_sync_debug_mode(before)
-    for warning in caught:
-        if "synchronizing CUDA operation" in str(warning.message):
-            seen.append(str(warning.message))
-        elif "Synchronization debug mode" not in str(warning.message):  # torch's word on the mode itself
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-
-
 def _reads_its_rate(optimizer: torch.optim.Optimizer) -> bool:
     """Whether a recorded update finds its learning rate on the device."""
     groups = optimizer.param_groups
@@ -230,23 +211,25 @@ def _reads_its_rate(optimizer: torch.optim.Optimizer) -> bool:
     return all(group.get("fused") for group in groups)
 
 
-def _python_state(model: nn.Module) -> object:
-    """What a recording would freeze: Python's random numbers, and what a network keeps in attributes and buffers."""
+def _random_state() -> object:
+    """Of Python's and NumPy's random numbers, which a recording would freeze."""
     numpy = sys.modules.get("numpy")
     drawn = None if numpy is None else (numpy.random.get_state()[2], numpy.random.get_state()[1].tobytes())
-    held = [id(value) for module in model.modules() for value in (*vars(module).values(), *module._buffers.values())]
-    return random.getstate(), drawn, held
+    return random.getstate(), drawn
+
+
+def _held_by(model: nn.Module) -> list[object]:
+    """The attributes and buffers of a network. A pass that puts others in their places keeps state in Python."""
+    return [value for module in model.modules() for value in (*vars(module).values(), *module._buffers.values())]
 
 
 def _moved(batch: tuple[Any, Tensor], device: torch.device) -> tuple[Any, Tensor]:
     """Tensors on the model's device."""
-
-    def move(value: Any) -> Any:
-        if isinstance(value, Tensor) and value.device != device:
-            return value.to(device, non_blocking=True)
-        return value
-
-    moved: tuple[Any, Tensor] = tree_map(move, batch)
+    if all(isinstance(value, Tensor) and value.device == device for value in batch):
+        return batch
+    moved: tuple[Any, Tensor] = tree_map(
+        lambda value: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value, batch
+    )
     return moved
 
 

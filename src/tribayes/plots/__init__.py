@@ -1,7 +1,8 @@
 """Pictures of predictions, posteriors and training. Needs matplotlib: `pip install 'tribayes[plot]'`.
 
 Every function takes an `ax` (or makes a figure of its own) and returns it; none shows a window, saves a file or
-changes a setting of matplotlib.
+changes a setting of matplotlib. Throughout, `pred` holds N predictions and `targets`, (N,), their true classes;
+`class_names` are C names, by default the classes' numbers; `level` is that of the credible intervals.
 
     ax = tribayes.plots.reliability_diagram(pred, targets)
     ax.figure.savefig("reliability.pdf")
@@ -14,14 +15,10 @@ except ImportError as error:
         "tribayes.plots draws with matplotlib, which is not installed; install it with: pip install 'tribayes[plot]'"
     ) from error
 
-from tribayes.plots.boxplot import output_boxplot
-from tribayes.plots.histogram import uncertainty_histogram
-from tribayes.plots.posterior_plot import posterior_bars
+from tribayes.plots.example_plots import output_boxplot, wrong_and_certain
 from tribayes.plots.regression_plot import regression_band
-from tribayes.plots.reliability import reliability_diagram
-from tribayes.plots.risk_coverage import risk_coverage_curve
-from tribayes.plots.training_plot import training_curves
-from tribayes.plots.wrong_images import wrong_and_certain
+from tribayes.plots.training_plot import posterior_bars, training_curves
+from tribayes.plots.trust_plots import reliability_diagram, risk_coverage_curve, uncertainty_histogram
 
 __all__ = [
     "output_boxplot",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -11,12 +12,19 @@ from tribayes._errors import refusal, wrong_type
 from tribayes.plots.style import plain
 from tribayes.prediction import ClassPredictive
 
+T = TypeVar("T")
+
+
+def check_type(argument: str, value: object, kind: type[T], remedy: str) -> T:
+    """A value of this class."""
+    if not isinstance(value, kind):
+        raise wrong_type(argument, type(value).__name__, f"be a {kind.__name__}", remedy)
+    return value
+
 
 def check_classes(argument: str, pred: object) -> ClassPredictive:
     """A prediction of classes."""
-    if not isinstance(pred, ClassPredictive):
-        raise wrong_type(argument, type(pred).__name__, "be a ClassPredictive", "pass what tribayes.predict returned")
-    return pred
+    return check_type(argument, pred, ClassPredictive, "pass what tribayes.predict returned")
 
 
 def check_index(argument: str, index: object, count: int, things: str) -> int:
@@ -48,26 +56,25 @@ def names_of(class_names: Sequence[str] | None, classes: int) -> list[str]:
 
 def check_images(images: object, count: int) -> Tensor:
     """Images for `count` examples, (N, 1, H, W) or (N, 3, H, W), on the CPU as float32."""
-    if not isinstance(images, Tensor):
-        raise wrong_type("images", type(images).__name__, "be a tensor", "convert it with torch.as_tensor")
-    if images.ndim != 4 or images.shape[1] not in (1, 3):
-        raise refusal("images", images, "have the shape (N, 1, H, W) or (N, 3, H, W)", "add or move the channel axis")
-    if len(images) != count:
+    shape, remedy = "(N, 1, H, W) or (N, 3, H, W)", "add or move the channel axis"
+    values = _in_unit_range("images", images, 4, shape, remedy)
+    if len(values) != count:
         raise refusal("images", images, f"hold {count} images, one per example", "pass those that were predicted")
-    return _in_unit_range("images", images)
+    return values
 
 
 def check_image(image: object) -> Tensor:
     """One image as (1, H, W) or (3, H, W); (H, W) is taken for grey."""
-    if not isinstance(image, Tensor):
-        raise wrong_type("image", type(image).__name__, "be a tensor", "convert it with torch.as_tensor")
-    shaped = image.unsqueeze(0) if image.ndim == 2 else image
-    if shaped.ndim != 3 or shaped.shape[0] not in (1, 3):
-        raise refusal("image", image, "have the shape (H, W), (1, H, W) or (3, H, W)", "pass one image, images[i]")
-    return _in_unit_range("image", shaped)
+    if isinstance(image, Tensor) and image.ndim == 2:
+        image = image.unsqueeze(0)
+    return _in_unit_range("image", image, 3, "(H, W), (1, H, W) or (3, H, W)", "pass one image, images[i]")
 
 
-def _in_unit_range(argument: str, images: Tensor) -> Tensor:
+def _in_unit_range(argument: str, images: object, axes: int, shape: str, remedy: str) -> Tensor:
+    if not isinstance(images, Tensor):
+        raise wrong_type(argument, type(images).__name__, "be a tensor", "convert it with torch.as_tensor")
+    if images.ndim != axes or images.shape[-3] not in (1, 3):
+        raise refusal(argument, images, f"have the shape {shape}", remedy)
     values = images.detach().cpu().float()
     if values.numel() and not ((values >= 0) & (values <= 1)).all():  # NaN is refused too
         low, high = float(values.min()), float(values.max())
@@ -78,16 +85,13 @@ def _in_unit_range(argument: str, images: Tensor) -> Tensor:
 
 def check_line(argument: str, values: object, count: int | None = None) -> Tensor:
     """Finite numbers along one axis, (N,), on the CPU as float64; (N, 1) is accepted."""
-    if not isinstance(values, Tensor):
-        try:
-            values = torch.as_tensor(values)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise wrong_type(argument, values, "be a tensor or a list of numbers", "convert it") from error
-    line = values.detach().cpu().double()
+    try:
+        line = torch.as_tensor(values).detach().cpu().double()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise wrong_type(argument, values, "be a tensor or a list of numbers", "convert it") from error
     line = line.squeeze(-1) if line.ndim == 2 and line.shape[-1] == 1 else line
     if line.ndim != 1 or (count is not None and len(line) != count):
-        length = "N" if count is None else count
-        raise refusal(argument, values, f"have the shape ({length},)", "check the data")
+        raise refusal(argument, values, f"have the shape ({'N' if count is None else count},)", "check the data")
     if not torch.isfinite(line).all():
         raise refusal(argument, values, "be finite", "clean the data")
     return line

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tribayes._errors import wrong_type
 from tribayes._text import level_text
-from tribayes.plots.checks import check_index, check_line
-from tribayes.plots.style import BLACK, BLUE, SKY, VERMILLION, axes_or_new, headline, legend_above, tidy
+from tribayes.plots.checks import check_index, check_line, check_type
+from tribayes.plots.style import BLACK, BLUE, SKY, VERMILLION, axes_or_new, headline, legend_above
 from tribayes.prediction import RegressionPredictive
 from tribayes.prediction.summary import origin
 
@@ -30,13 +30,11 @@ def regression_band(
     """The mean, the band that holds the function, and the wider one that holds a new observation.
 
     Args:
-        x: (N,) where `pred` was made, in any order.
-        pred: N predictions.
+        x, pred: N predictions, and where they were made, (N,), in any order.
         observed: (x, y), (M,) each: data to draw as points.
         truth: (N,) the true function at `x`, where it is known.
         output: which of the D outputs.
-        level: of both intervals.
-        ax: where to draw; default a new figure. Label the axes with your quantities and units: ax.set(xlabel=…).
+        ax: label it with your quantities and units: ax.set(xlabel=…).
 
     Example:
         >>> x, model = torch.linspace(-4, 4, 200), tb.to_bayesian(nn.Linear(1, 1))
@@ -45,9 +43,8 @@ def regression_band(
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['new observation, 95 %', 'function, 95 %', 'mean', 'data']
     """
-    if not isinstance(pred, RegressionPredictive):
-        remedy = "pass tribayes.predict(..., likelihood=tribayes.Gaussian(...))"
-        raise wrong_type("pred", type(pred).__name__, "be a RegressionPredictive", remedy)
+    remedy = "pass tribayes.predict(..., likelihood=tribayes.Gaussian(...))"
+    check_type("pred", pred, RegressionPredictive, remedy)
     place = check_line("x", x, len(pred))
     output = check_index("output", output, pred.mean.shape[1], "outputs")
     order = place.argsort()
@@ -56,7 +53,6 @@ def regression_band(
         return values[order].double().numpy()
 
     ax = axes_or_new(ax, 4.6, 3.4)
-    tidy(ax)
     outer: dict[str, Any] = {"color": SKY, "alpha": 0.3, "label": f"new observation, {level_text(level)}"}
     inner: dict[str, Any] = {"color": BLUE, "alpha": 0.4, "label": f"function, {level_text(level)}"}
     for (lower, upper), paint in ((pred.observation_interval(level), outer), (pred.interval(level), inner)):
@@ -70,8 +66,7 @@ def regression_band(
     ax.set(xlabel="x", ylabel="y")
     ax.margins(x=0)
     room = legend_above(ax, ax.get_legend_handles_labels()[0])
-    headline(ax, f"Regression, {origin(pred.sample_count)}", room=room)
-    return ax
+    return headline(ax, f"Regression, {origin(pred.sample_count)}", room=room)
 
 
 def _draw_points(ax: Axes, observed: tuple[Tensor, Tensor]) -> None:

@@ -1,22 +1,28 @@
-"""Training curves: the loss and its two parts, and the test error if it was watched (the paper's Figs. 1-2)."""
+"""What training did: the loss along the way (the paper's Figs. 1-2), and the posterior of every tensor at its end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from tribayes._errors import refusal, wrong_type
-from tribayes._text import percent
+from tribayes._errors import refusal
+from tribayes._text import minus, number, percent
 from tribayes.inference.fit import History
-from tribayes.plots.checks import check_count, check_line
-from tribayes.plots.style import BLACK, PURPLE, SMALL, Ink, axes_or_new, headline, ink, percent_ticks, tidy
+from tribayes.nn.table import PosteriorTable
+from tribayes.plots import style
+from tribayes.plots.checks import check_count, check_line, check_type
 
 Series = tuple[Sequence[int] | Tensor, Sequence[float] | Tensor]
+
+_ROW = 0.27  # inches per tensor, as long as there is room
+_HIGHEST = 12.0  # inches
 
 
 def training_curves(
@@ -30,12 +36,10 @@ def training_curves(
     """Loss, negative log likelihood and ν·KL (their difference) along the iterations, in nats per example.
 
     Args:
-        history: what `fit` returned.
         smooth: average over so many iterations, centred, with the raw values faintly behind; 1 for the raw values
             alone. Default: a fiftieth of the iterations.
         test_error: (iterations, errors), errors as shares in [0, 1], drawn on an axis of its own to the right.
         final_error: a share, drawn as a horizontal line on that axis.
-        ax: where to draw; default a new figure.
 
     Example:
         >>> history = tb.History(loss=[2.0, 1.5, 1.2], nll=[1.0, 0.7, 0.5], kl=[100.0, 80.0, 70.0])
@@ -43,40 +47,33 @@ def training_curves(
         >>> [line.get_label() for line in ax.lines]
         ['loss', 'negative log likelihood', 'ν·KL']
     """
-    if not isinstance(history, History):
-        raise wrong_type("history", type(history).__name__, "be a History", "pass what tribayes.fit returned")
-    if len(history) == 0:
+    if len(check_type("history", history, History, "pass what tribayes.fit returned")) == 0:
         raise refusal("history", history, "hold at least one iteration", "train first")
     window = max(1, len(history) // 50) if smooth is None else check_count("smooth", smooth, "it counts iterations")
     loss, nll = (torch.tensor(values, dtype=torch.float64) for values in (history.loss, history.nll))
-    ax = axes_or_new(ax, 4.6, 3.4)
+    ax = style.axes_or_new(ax, 4.6, 3.4)
     curves = {"loss": loss, "negative log likelihood": nll, "ν·KL": loss - nll}
-    drawn = [_draw_curve(ax, name, values, window, ink(index)) for index, (name, values) in enumerate(curves.items())]
-    tidy(ax)
+    drawn = [
+        _draw_curve(ax, name, values, window, style.ink(index)) for index, (name, values) in enumerate(curves.items())
+    ]
     if min(float(nll.min()), float((loss - nll).min())) > -1e-6:  # a density's may be negative; rounding is not
         ax.set_ylim(bottom=0)
     ax.set(xlim=(0, len(loss) + 1), xlabel="iteration", ylabel="nats per example")
     if test_error is not None or final_error is not None:
         drawn += _draw_errors(ax, test_error, final_error)
-    ax.legend(handles=drawn, loc="upper right", fontsize=SMALL)
-    headline(ax, f"Training, {len(loss):,} iterations", *([f"Means over {window} iterations"] if window > 1 else []))
-    return ax
+    ax.legend(handles=drawn, loc="upper right", fontsize=style.SMALL)
+    means = [f"Means over {window} iterations"] if window > 1 else []
+    return style.headline(ax, f"Training, {len(loss):,} iterations", *means)
 
 
-def running_mean(values: Tensor, window: int) -> Tensor:
-    """(N,) → (N,): the mean over the `window` nearest entries, fewer at the ends."""
-    left = (window - 1) // 2
-    padded = F.pad(torch.stack([values, torch.ones_like(values)]).unsqueeze(1), (left, window - 1 - left))
-    total, count = F.conv1d(padded, torch.ones(1, 1, window, dtype=values.dtype)).squeeze(1)
-    return total / count
-
-
-def _draw_curve(ax: Axes, name: str, values: Tensor, window: int, look: Ink) -> Line2D:
+def _draw_curve(ax: Axes, name: str, values: Tensor, window: int, ink: style.Ink) -> Line2D:
+    """A curve of the means over the `window` nearest entries, fewer at the ends."""
     steps = range(1, len(values) + 1)
     if window > 1:
-        ax.plot(steps, values.numpy(), color=look.colour, linewidth=0.5, alpha=0.3)
-    smoothed = running_mean(values, window) if window > 1 else values
-    (line,) = ax.plot(steps, smoothed.numpy(), color=look.colour, linestyle=look.line, linewidth=1.5, label=name)
+        ax.plot(steps, values.numpy(), color=ink.colour, linewidth=0.5, alpha=0.3)
+    means = F.avg_pool1d(values.unsqueeze(0), window, stride=1, padding=window // 2, count_include_pad=False)
+    shown = means[0, -len(values) :].numpy()  # an even window gives one mean too many
+    (line,) = ax.plot(steps, shown, color=ink.colour, linestyle=ink.line, linewidth=1.5, label=name)
     return line
 
 
@@ -89,16 +86,65 @@ def _draw_errors(ax: Axes, test_error: Series | None, final_error: float | None)
         iterations = check_line("test_error[0]", test_error[0])
         errors = check_line("test_error[1]", test_error[1], len(iterations))
         largest = float(errors.max())
-        label = "test error (right)"
-        lines += right.plot(iterations.numpy(), errors.numpy(), color=PURPLE, marker="D", markersize=3, label=label)
+        draw = partial(right.plot, color=style.PURPLE, marker="D", markersize=3, label="test error (right)")
+        lines += draw(iterations.numpy(), errors.numpy())
     if final_error is not None:
         largest = max(largest, 2 * final_error)  # alone, it should not hide behind the legend
         label = f"final test error {percent(final_error, 2)} (right)"
-        lines.append(right.axhline(final_error, color=BLACK, linestyle=":", linewidth=1.5, label=label))
-    right.set_ylabel("test error")
-    right.set_ylim(0, 1.1 * largest or 1)
-    percent_ticks(right.yaxis)
+        lines.append(right.axhline(final_error, color=style.BLACK, linestyle=":", linewidth=1.5, label=label))
+    right.set(ylabel="test error", ylim=(0, 1.1 * largest or 1))
+    style.percent_ticks(right.yaxis)
     right.spines["top"].set_visible(False)
     ax.set_zorder(right.get_zorder() + 1)  # the legend above all lines
     ax.patch.set_visible(False)
     return lines
+
+
+def posterior_bars(table: PosteriorTable, *, ax: Axes | None = None) -> Axes:
+    """τ and ρ of every tensor as bars, from the network's input (top) to its output (bottom).
+
+    τ is the standard deviation of the weights relative to their means; ρ, between −½ and ½, the correlation of
+    neighbouring weights. Both have linear axes that contain 0, so lengths can be compared. `table` is what
+    `BayesianModule.posterior()` returns; `ax` becomes an empty frame, and `ax.child_axes` are the two panels.
+
+    Example:
+        >>> model = tb.to_bayesian(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)))
+        >>> ax = posterior_bars(model.posterior())
+        >>> [panel.get_xlabel() for panel in ax.child_axes]
+        ['τ, relative deviation', 'ρ, correlation']
+    """
+    if len(check_type("table", table, PosteriorTable, "pass model.posterior()")) == 0:
+        raise refusal("table", table, "hold at least one tensor", "pass model.posterior()")
+    ax = style.axes_or_new(ax, *bars_size(len(table)))
+    ax.set_axis_off()
+    style.headline(ax, "The learned posterior, tensor by tensor")
+    row = 72 * style.size_in_inches(ax)[1] / len(table)  # points
+    size = max(2.0, min(style.SMALL, 0.8 * row))  # small type, smaller where rows are closer than a line
+    left, right = ax.inset_axes((0, 0, 0.47, 1)), ax.inset_axes((0.53, 0, 0.47, 1))
+    _draw_bars(left, [row.tau for row in table], style.BLUE, style.PALE_BLUE, "", size)
+    _draw_bars(right, [row.rho for row in table], style.VERMILLION, style.PALE_ORANGE, "////", size)
+    left.set_yticks(range(len(table)), [row.name for row in table], fontsize=size)
+    left.set_xlabel("τ, relative deviation", fontsize=style.SMALL)
+    left.set_xlim(0, 1.3 * max(row.tau for row in table) or 1)
+    right.set_yticks(range(len(table)), [""] * len(table))
+    right.set_xlabel("ρ, correlation", fontsize=style.SMALL)
+    right.set(xlim=(-0.8, 0.8), xticks=[-0.5, 0, 0.5])
+    right.axvline(0, color=style.BLACK, linewidth=0.8)
+    return ax
+
+
+def bars_size(count: int) -> tuple[float, float]:
+    """Width and height in inches of a figure for so many tensors."""
+    return 4.8, min(_HIGHEST, 1.1 + _ROW * count)
+
+
+def _draw_bars(ax: Axes, values: Sequence[float], colour: str, pale: str, hatch: str, size: float) -> None:
+    style.tidy(ax)
+    ax.grid(visible=False, axis="y")
+    bars = ax.barh(range(len(values)), values, height=0.66, color=pale, edgecolor=colour, hatch=hatch)
+    ax.bar_label(bars, [minus(number(value, 3)) for value in values], padding=2, fontsize=size)
+    ax.set_ylim(len(values) - 0.4, -0.6)  # the first tensor on top
+    ax.tick_params(axis="x", labelsize=style.SMALL)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_color(style.PALE)
+    ax.xaxis.set_major_locator(MaxNLocator(4))

@@ -20,12 +20,12 @@ from tribayes.posterior import parametrisation
 from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal
 from tribayes.posterior.divergence import factorised_divergence
 from tribayes.posterior.draw import plain
+from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.guards import Rule, guard_delta_, guard_means_
 from tribayes.posterior.prior import TensorPrior
-from tribayes.posterior.streams import Randomness
+from tribayes.posterior.streams import Randomness, Seeds
 
 Law = TridiagonalNormal | FactorisedNormal
-Drawn = tuple[list[Tensor], Tensor | None]  # the weights, and KL(q ‖ p) where priors were given
 
 _SMALLEST_SCALE = 1e-3  # start of a mean-field standard deviation where the weights themselves are zero
 
@@ -41,11 +41,11 @@ class Family(nn.Module, ABC):
     correlated: ClassVar[bool] = False  # whether an initial ρ means anything
 
     @abstractmethod
-    def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
+    def __init__(self, means: Means, tau: Sequence[float], rho: Sequence[float]) -> None:
         """From the means and the initial τ and ρ of each tensor; call `nn.Module.__init__(self)` first."""
 
     @abstractmethod
-    def laws(self, means: Sequence[Tensor]) -> list[Law]:
+    def laws(self, means: Means) -> list[Law]:
         """The distribution of each tensor, given its flat means (K,), at least in float32.
 
         A distribution over (K,) with `rsample(sample_shape, generator)` and a divergence from `Normal` registered with
@@ -60,14 +60,7 @@ class Family(nn.Module, ABC):
         """What is learned about correlations."""
         return []
 
-    def draw(
-        self,
-        means: Sequence[Tensor],
-        randomness: Randomness | Tensor = None,
-        *,
-        count: int | None = None,
-        priors: Sequence[TensorPrior] | None = None,
-    ) -> Drawn:
+    def draw(self, means: Means, randomness: Seeds = None, *, count: Count = None, priors: Priors = None) -> Drawn:
         """One draw of every tensor in its shape and dtype (`count` of them stacked), and KL(q ‖ p) where asked for."""
         assert not isinstance(randomness, Tensor)  # seeds are those of the kernels
         sources = plain.sources_of(means, randomness)
@@ -82,25 +75,25 @@ class Family(nn.Module, ABC):
         weights = rounds[0] if count is None else [torch.stack(column) for column in zip(*rounds, strict=True)]
         return weights, None if priors is None else self.divergence(means, priors)
 
-    def divergence(self, means: Sequence[Tensor], priors: Sequence[TensorPrior]) -> Tensor:
+    def divergence(self, means: Means, priors: Sequence[TensorPrior]) -> Tensor:
         """KL(q ‖ p) in nats, summed over all tensors."""
         laws = self.laws([plain.flat(mean) for mean in means])
         normals = plain.normal_priors(priors, means)
         terms = [kl_divergence(law, prior) for law, prior in zip(laws, normals, strict=True)]
         return torch.stack([term.to(terms[0].device) for term in terms]).sum()
 
-    def sampler(self, means: Sequence[Tensor]) -> str:
+    def sampler(self, means: Means) -> str:
         """Which implementation draws: "triton", "cpu" or "plain"."""
         del means
         return drawing.PLAIN
 
     @torch.no_grad()
-    def describe(self, means: Sequence[Tensor]) -> list[tuple[float, float]]:
+    def describe(self, means: Means) -> list[tuple[float, float]]:
         """(τ, ρ) of each tensor; τ is the standard deviation relative to |m| (root mean square where it varies)."""
         rows = [plain.flat(mean) for mean in means]
         return [(float(law.stddev.norm() / row.norm()), 0.0) for law, row in zip(self.laws(rows), rows, strict=True)]
 
-    def stabilise_(self, means: Sequence[Tensor], rule: Rule, randomness: Randomness = None) -> None:
+    def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
         """Apply the guards to means and raw parameters, in place."""
         if self.multiplicative:
             sources = plain.sources_of(means, randomness)
@@ -113,7 +106,7 @@ class Diagonal(Family):
 
     multiplicative = True
 
-    def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
+    def __init__(self, means: Means, tau: Sequence[float], rho: Sequence[float]) -> None:
         nn.Module.__init__(self)
         del rho
         self.delta = nn.Parameter(_raw(parametrisation.delta_of, tau, means[0]))
@@ -122,30 +115,23 @@ class Diagonal(Family):
     def _raw_correlation(self) -> Tensor:
         return torch.zeros_like(self.delta, requires_grad=False)
 
-    def laws(self, means: Sequence[Tensor]) -> list[Law]:
+    def laws(self, means: Means) -> list[Law]:
         taus = parametrisation.tau_of(plain.single(self.delta)).unbind()
         return [
             FactorisedNormal(mean, tau.to(mean) * mean.abs(), validate_args=False)
             for mean, tau in zip(means, taus, strict=True)
         ]
 
-    def draw(
-        self,
-        means: Sequence[Tensor],
-        randomness: Randomness | Tensor = None,
-        *,
-        count: int | None = None,
-        priors: Sequence[TensorPrior] | None = None,
-    ) -> Drawn:
+    def draw(self, means: Means, randomness: Seeds = None, *, count: Count = None, priors: Priors = None) -> Drawn:
         return drawing.draw(means, self.delta, self._raw_correlation(), randomness, count, priors, self._implementation)
 
-    def divergence(self, means: Sequence[Tensor], priors: Sequence[TensorPrior]) -> Tensor:
+    def divergence(self, means: Means, priors: Sequence[TensorPrior]) -> Tensor:
         return plain.divergence_of(means, self.delta, self._raw_correlation(), plain.normal_priors(priors, means))
 
-    def sampler(self, means: Sequence[Tensor]) -> str:
+    def sampler(self, means: Means) -> str:
         return self._implementation or drawing.implementation_for(means, self.delta, self.delta)
 
-    def describe(self, means: Sequence[Tensor]) -> list[tuple[float, float]]:
+    def describe(self, means: Means) -> list[tuple[float, float]]:
         del means
         columns = parametrisation.tau_of(self.delta), parametrisation.rho_of(self._raw_correlation())
         return list(zip(*(column.tolist() for column in columns), strict=True))
@@ -153,7 +139,7 @@ class Diagonal(Family):
     def scale_parameters(self) -> list[nn.Parameter]:
         return [self.delta]
 
-    def stabilise_(self, means: Sequence[Tensor], rule: Rule, randomness: Randomness = None) -> None:
+    def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
         gamma = next(iter(self.correlation_parameters()), None)
         drawing.guard_(means, self.delta, gamma, rule, randomness, self._implementation)
 
@@ -163,14 +149,14 @@ class Tridiagonal(Diagonal):
 
     correlated = True
 
-    def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
+    def __init__(self, means: Means, tau: Sequence[float], rho: Sequence[float]) -> None:
         super().__init__(means, tau, rho)
         self.gamma = nn.Parameter(_raw(parametrisation.gamma_of, rho, means[0]))
 
     def _raw_correlation(self) -> Tensor:
         return self.gamma
 
-    def laws(self, means: Sequence[Tensor]) -> list[Law]:
+    def laws(self, means: Means) -> list[Law]:
         gamma = plain.single(self.gamma)
         columns = (
             parametrisation.tau_of(plain.single(self.delta)),
@@ -193,19 +179,19 @@ class MeanField(Family):
     Starts at a standard deviation of τ times the root mean square of the tensor (at least 1e-3 for it).
     """
 
-    def __init__(self, means: Sequence[Tensor], tau: Sequence[float], rho: Sequence[float]) -> None:
+    def __init__(self, means: Means, tau: Sequence[float], rho: Sequence[float]) -> None:
         nn.Module.__init__(self)
         del rho
         self.raw_scale = nn.ParameterList(_initial_scale(mean, factor) for mean, factor in zip(means, tau, strict=True))
 
-    def laws(self, means: Sequence[Tensor]) -> list[Law]:
+    def laws(self, means: Means) -> list[Law]:
         scales = self._all_scales().split([len(mean) for mean in means])
         return [
             FactorisedNormal(mean, scale.to(mean), validate_args=False)
             for mean, scale in zip(means, scales, strict=True)
         ]
 
-    def divergence(self, means: Sequence[Tensor], priors: Sequence[TensorPrior]) -> Tensor:
+    def divergence(self, means: Means, priors: Sequence[TensorPrior]) -> Tensor:
         """Over the weights of all tensors at once: fewer launches on a GPU."""
         rows = [plain.flat(mean) for mean in means]
         normals = plain.normal_priors(priors, means)
@@ -219,7 +205,7 @@ class MeanField(Family):
     def scale_parameters(self) -> list[nn.Parameter]:
         return list(self.raw_scale)
 
-    def stabilise_(self, means: Sequence[Tensor], rule: Rule, randomness: Randomness = None) -> None:
+    def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
         del means, randomness
         for raw in self.raw_scale:
             guard_delta_(raw, rule)

@@ -62,6 +62,7 @@ class Stream:
 
 
 Randomness = torch.Generator | Stream | int | None
+Seeds = Randomness | Tensor  # for the kernels of a GPU also their seeds themselves
 
 
 def checked(randomness: Randomness) -> torch.Generator | Stream | None:

@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from tribayes.nn.twin import is_compiled
+
 _WINDOW = 64  # numbers a window has at most to be cut out
 _ODD = 8  # channels that are no multiple of this are filled up,
 _EVEN = 32  # to a multiple of this
@@ -39,13 +41,9 @@ _MODE = _ForTensorCores()  # one for all: torch.compile asks whether it is the o
 
 
 def for_tensor_cores(model: nn.Module) -> AbstractContextManager[object]:
-    """The mode where something of the model is compiled; else nothing."""
-    return _MODE if any(_compiled(module) for module in model.modules()) else nullcontext()
-
-
-def _compiled(module: nn.Module) -> bool:
-    """By torch.compile, whose wrapper calls the module so, or in place. To ask for its class would import it all."""
-    return "_orig_mod" in module._modules or module._compiled_call_impl is not None
+    """The mode where something of the model is compiled, by torch.compile's wrapper or in place; else nothing."""
+    compiled = (is_compiled(module) or module._compiled_call_impl is not None for module in model.modules())
+    return _MODE if any(compiled) else nullcontext()
 
 
 def _convolution(
@@ -76,34 +74,32 @@ def _in_half(weight: Tensor) -> bool:
     return weight.dtype.itemsize < 4 or torch.is_autocast_enabled(weight.device.type)
 
 
-def by_windows(
-    images: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, padding: Sizes, dilation: Sizes
-) -> Tensor:
-    """A convolution as one product of matrices: a row for every window, a column for every filter."""
-    (down, right), (top, left) = _pair(stride), _pair(padding)
+def by_windows(images: Tensor, weight: Tensor, bias: Tensor | None, *sizes: Sizes) -> Tensor:
+    """A convolution as one product of matrices: a row for every window, a column for every filter.
+
+    `sizes` are those of `torch.conv2d`: stride, padding, dilation.
+    """
+    stride, (top, left), dilation = (_pair(size) for size in sizes)
     windows = F.pad(images, (left, left, top, top))
-    for axis, step, apart in ((2, down, _pair(dilation)[0]), (3, right, _pair(dilation)[1])):
+    for axis, step, apart in zip((2, 3), stride, dilation, strict=True):
         windows = windows.unfold(axis, apart * (weight.shape[axis] - 1) + 1, step)[..., ::apart]
     count, _, height, width = windows.shape[:4]
     rows = windows.permute(0, 2, 3, 1, 4, 5).reshape(count * height * width, -1)
-    filters = weight.flatten(1)
     missing = -rows.shape[1] % _ODD
-    sums = F.linear(F.pad(rows, (0, missing)), F.pad(filters, (0, missing)), bias)
+    sums = F.linear(F.pad(rows, (0, missing)), F.pad(weight.flatten(1), (0, missing)), bias)
     return sums.view(count, height, width, -1).permute(0, 3, 1, 2)
 
 
-def by_filling_up(
-    images: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, padding: Sizes, dilation: Sizes
-) -> Tensor:
-    """A convolution with channels of zeros more, on both sides."""
+def by_filling_up(images: Tensor, weight: Tensor, bias: Tensor | None, *sizes: Sizes) -> Tensor:
+    """The same with channels of zeros more, on both sides."""
+    stride, padding, dilation = sizes
     filters, channels = weight.shape[:2]
-    more_filters, more_channels = -filters % _EVEN, -channels % _EVEN
-    wider = F.pad(images, (0, 0, 0, 0, 0, more_channels))
-    larger = F.pad(weight, (0, 0, 0, 0, 0, more_channels, 0, more_filters))
+    more = -channels % _EVEN
+    wider = F.pad(images, (0, 0, 0, 0, 0, more))
+    larger = F.pad(weight, (0, 0, 0, 0, 0, more, 0, -filters % _EVEN))
     sums = torch.conv2d(wider, larger, None, stride, padding, dilation)[:, :filters]
     return sums if bias is None else sums + bias[:, None, None]
 
 
 def _pair(sizes: Sizes) -> tuple[int, int]:
-    down, right = (sizes, sizes) if isinstance(sizes, int) else (sizes[0], sizes[-1])
-    return down, right
+    return (sizes, sizes) if isinstance(sizes, int) else (sizes[0], sizes[-1])

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from glob import escape
+from itertools import chain
 from typing import Any
 
 import torch
@@ -61,8 +62,8 @@ class LayerReport:
 
     def as_dict(self) -> dict[str, dict[str, float]]:
         """layer → {"epistemic", "std", "share"}; the last is "all"."""
-        rows = (*self.rows, self.everything)
-        return {row.layer: {k: v for k, v in asdict(row).items() if k != "layer"} for row in rows}
+        plain = [asdict(row) for row in (*self.rows, self.everything)]
+        return {row.pop("layer"): row for row in plain}
 
     def __iter__(self) -> Iterator[LayerRow]:
         return iter(self.rows)
@@ -89,20 +90,16 @@ def layer_report(
         >>> [row.layer for row in report], report.everything.layer
         (['0', '2'], 'all')
     """
-    tensors = [name for group in random_names(model) for name in group]
-    layers = list(dict.fromkeys(name.rpartition(".")[0] for name in tensors))
-    measured = {}
-    for layer in layers:
-        members = [escape(name) for name in tensors if name.rpartition(".")[0] == layer]
-        measured[layer or "(the module itself)"] = _spread(model, inputs, samples, likelihood, seed, members)
+
+    def measure(where: list[str] | None) -> tuple[float, float]:
+        pred = predict(model, inputs, samples, likelihood, seed=seed, progress=False, keep_samples=False, where=where)
+        spread = pred.epistemic.sqrt() if isinstance(pred, RegressionPredictive) else pred.std
+        return float(pred.epistemic.mean()), float(spread.mean())
+
+    layers: dict[str, list[str]] = {}
+    for name in chain.from_iterable(random_names(model)):
+        layers.setdefault(name.rpartition(".")[0], []).append(escape(name))
+    measured = {layer or "(the module itself)": measure(members) for layer, members in layers.items()}
     total = sum(epistemic for epistemic, _ in measured.values()) or 1.0
     rows = tuple(LayerRow(layer, epi, std, epi / total) for layer, (epi, std) in measured.items())
-    return LayerReport(rows, LayerRow("all", *_spread(model, inputs, samples, likelihood, seed, None), share=1.0))
-
-
-def _spread(
-    model: nn.Module, inputs: Any, samples: int, likelihood: Likelihood | None, seed: int, where: list[str] | None
-) -> tuple[float, float]:
-    pred = predict(model, inputs, samples, likelihood, seed=seed, progress=False, keep_samples=False, where=where)
-    spread = pred.epistemic.sqrt() if isinstance(pred, RegressionPredictive) else pred.std
-    return float(pred.epistemic.mean()), float(spread.mean())
+    return LayerReport(rows, LayerRow("all", *measure(None), share=1.0))

@@ -26,7 +26,11 @@ def batches_of(inputs: Any, batch_size: int, device: torch.device) -> Iterator[B
     seen = 0
     for batch in _split(inputs, batch_size):
         arguments = tuple(argument.to(device) for argument in batch)
-        _check_finite(arguments, seen)
+        for argument in arguments:
+            if argument.is_floating_point() and not torch.isfinite(argument).all():
+                bad = ~torch.isfinite(argument.reshape(len(argument), -1)).all(1)
+                example = f"example {seen + int(bad.nonzero()[0])}"
+                raise refusal("inputs", example, "be finite, but holds NaN or infinity", "clean the data")
         seen += len(arguments[0])
         if len(arguments[0]):
             yield arguments
@@ -36,8 +40,8 @@ def batches_of(inputs: Any, batch_size: int, device: torch.device) -> Iterator[B
 
 def usual_batch_size(inputs: Any, device: torch.device) -> int:
     """Examples a pass where none are asked for: 1,000; on a GPU up to 10,000, but no more than 32 MiB of them."""
-    parts = inputs if isinstance(inputs, tuple) else (inputs,)
-    if device.type != "cuda" or not all(isinstance(part, Tensor) and part.ndim and len(part) for part in parts):
+    parts = _tensors(inputs)
+    if device.type != "cuda" or not parts or not all(part.ndim and len(part) for part in parts):
         return _BATCH
     example = sum(part[0].numel() * part.element_size() for part in parts)
     return max(1, min(_GPU_BATCH, _GPU_BATCH_BYTES // max(example, 1)))
@@ -45,10 +49,9 @@ def usual_batch_size(inputs: Any, device: torch.device) -> int:
 
 def count_examples(inputs: Any) -> int | None:
     """How many examples there are, where that can be known without reading them."""
-    if isinstance(inputs, Tensor) and inputs.ndim:
-        return len(inputs)
-    if isinstance(inputs, tuple) and inputs and isinstance(inputs[0], Tensor) and inputs[0].ndim:
-        return len(inputs[0])
+    parts = _tensors(inputs)
+    if parts:
+        return len(parts[0]) if parts[0].ndim else None
     dataset = getattr(inputs, "dataset", None)
     return len(dataset) if isinstance(dataset, Sized) else None
 
@@ -69,13 +72,17 @@ def chunks_of(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
         yield chunk
 
 
+def _tensors(inputs: Any) -> Batch:
+    """The arguments where they are given as tensors; none where inputs are a loader."""
+    parts = inputs if isinstance(inputs, tuple) else (inputs,)
+    return parts if all(isinstance(part, Tensor) for part in parts) else ()
+
+
 def _split(inputs: Any, batch_size: int) -> Iterator[Batch]:
-    if isinstance(inputs, Tensor):
-        inputs = (inputs,)
-    if isinstance(inputs, tuple) and inputs and all(isinstance(part, Tensor) for part in inputs):
-        _check_lengths(inputs)
-        if len(inputs[0]):
-            yield from zip(*(part.split(batch_size) for part in inputs), strict=True)
+    parts = _tensors(inputs)
+    if parts:
+        _check_lengths(parts)
+        yield from zip(*(part.split(batch_size) for part in parts), strict=True)
     elif isinstance(inputs, Iterable) and not isinstance(inputs, str | bytes | dict):
         yield from map(_inputs_of, inputs)
     else:
@@ -98,11 +105,3 @@ def _check_lengths(parts: tuple[Tensor, ...]) -> None:
     lengths = [len(part) for part in parts]
     if len(set(lengths)) > 1:
         raise refusal("inputs", lengths, "have as many examples in each tensor", "a tuple holds several arguments")
-
-
-def _check_finite(arguments: Batch, seen: int) -> None:
-    for argument in arguments:
-        if argument.is_floating_point() and not torch.isfinite(argument).all():
-            bad = ~torch.isfinite(argument.reshape(len(argument), -1)).all(1)
-            example = f"example {seen + int(bad.nonzero()[0])}"
-            raise refusal("inputs", example, "be finite, but holds NaN or infinity", "clean the data")

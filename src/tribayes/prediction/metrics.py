@@ -34,8 +34,8 @@ def check_probabilities(probabilities: Tensor) -> Tensor:
         raise refusal("probabilities", probabilities, requirement, "check the data")
     check_all("probabilities", probabilities, probabilities.isfinite(), "be finite", "check the network's outputs")
     slack = _TOLERANCE + 4 * torch.finfo(probabilities.dtype).eps
-    inside = (probabilities >= -slack) & (probabilities <= 1 + slack)
     remedy = "pass logits.softmax(-1) where the network returns logits"
+    inside = (probabilities >= -slack) & (probabilities <= 1 + slack)
     check_all("probabilities", probabilities, inside, "lie in [0, 1]", remedy)
     sums = probabilities.sum(-1, dtype=torch.float64)
     off = (sums - 1).abs() > slack
@@ -111,9 +111,8 @@ def auroc(score: Tensor, positive: Tensor) -> float:
     score, positive = _paired("positive", score, positive)
     positives, negatives = int(positive.sum()), int((~positive).sum())
     if not (positives and negatives):
-        raise refusal(
-            "positive", f"{positives} of {len(positive)}", "hold both kinds", "there is nothing to tell apart"
-        )
+        share = f"{positives} of {len(positive)}"
+        raise refusal("positive", share, "hold both kinds", "there is nothing to tell apart")
     _, place, count = score.unique(return_inverse=True, return_counts=True)
     ranks = count.cumsum(0).double() - (count.double() - 1) / 2  # from 1; equal scores share the mean of their ranks
     wins = float(ranks[place[positive]].sum()) - positives * (positives + 1) / 2
@@ -157,7 +156,7 @@ def risk_coverage(uncertainty: Tensor, wrong: Tensor) -> RiskCoverage:
     order = uncertainty.argsort(stable=True)
     errors = wrong[order].double()
     _, group, size = uncertainty[order].unique_consecutive(return_inverse=True, return_counts=True)
-    mean_in_group = torch.zeros(len(size), dtype=torch.float64).index_add_(0, group, errors) / size
+    mean_in_group = group.bincount(errors) / size
     kept = torch.arange(1, len(errors) + 1, dtype=torch.float64)
     risk = mean_in_group[group].cumsum(0) / kept
     return RiskCoverage(kept / len(errors), risk, float(risk.mean()))
@@ -194,22 +193,16 @@ def reliability(probabilities: Tensor, targets: Tensor, bins: int = BINS) -> Rel
                 confidence=tensor([0.5000, 0.7500], dtype=torch.float64),
                 accuracy=tensor([0., 1.], dtype=torch.float64), count=tensor([1, 1]))
     """
-    _check_bins(bins)
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+        raise refusal("bins", bins, "be a whole number, at least 1", "15 is usual")
     targets = class_indices(probabilities, targets).cpu()
     confidence, label = probabilities.double().cpu().max(-1)
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)
     place = torch.bucketize(confidence, edges[1:-1])
     count = torch.bincount(place, minlength=bins)
-    sums = torch.zeros(2, bins, dtype=torch.float64)
-    sums[0].index_add_(0, place, confidence)
-    sums[1].index_add_(0, place, (label == targets).double())
-    mean_confidence, accuracy = sums / count
+    mean_confidence = place.bincount(confidence, bins) / count
+    accuracy = place.bincount((label == targets).double(), bins) / count
     return Reliability(edges, mean_confidence, accuracy, count)
-
-
-def _check_bins(bins: int) -> None:
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise refusal("bins", bins, "be a whole number, at least 1", "15 is usual")
 
 
 def _paired(name: str, score: Tensor, flags: Tensor, of: str = "score") -> tuple[Tensor, Tensor]:

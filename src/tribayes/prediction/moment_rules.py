@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from tribayes.nn.preactivation import WeightNoise, Window, preactivation
-from tribayes.nn.standin import LAYERS, Rule
+from tribayes.nn.stage import ModelDraw, restricted
+from tribayes.nn.standin import LAYERS, Rule, stand_ins
 from tribayes.posterior.distributions import TridiagonalNormal
 from tribayes.prediction.moments import ByMoments, Covariance, MomentTensor, MomentWeight
 
@@ -21,7 +22,6 @@ _REARRANGING = (
     *("flatten", "unflatten", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "movedim"),
     *("contiguous", "clone", "detach", "__getitem__"),
 )
-_AVERAGING = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
 _DROPPING = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 
 
@@ -31,33 +31,27 @@ def layer(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, *options: 
         raise ByMoments.refused("a layer's input", (inputs, weight))
     window = Window.of(weight.shape[2:], *options, **named)
     expected, _ = _parts(inputs, "a layer")
-    noise = _noise_of(weight, expected.dtype)
+    if isinstance(weight, MomentWeight):
+        noise = weight.noise()
+    else:
+        noise = WeightNoise(weight.to(expected.dtype), torch.zeros_like(weight, dtype=expected.dtype), None)
     law = preactivation(noise, expected, window)
-    outputs = MomentTensor.of(
-        law.mean, law.variance, _beside_diagonal(law.beside) if _is_flat(law.mean, window) else None
-    )
+    beside = law.beside if _is_flat(law.mean, window) else None
+    outputs = MomentTensor.of(law.mean, law.variance, _beside_diagonal(beside))
     if isinstance(inputs, MomentTensor):
         outputs = outputs.plus(_of_inputs(noise, inputs, window))
     return outputs if bias is None else outputs.plus(_of_bias(bias, law.mean, window))
 
 
-def _noise_of(weight: Tensor, dtype: torch.dtype) -> WeightNoise:
-    """The noise of a weight; that of a fixed one is zero."""
-    if isinstance(weight, MomentWeight):
-        return weight.noise()
-    fixed = weight.to(dtype)
-    return WeightNoise(fixed, torch.zeros_like(fixed), None)
-
-
 def _of_inputs(noise: WeightNoise, inputs: MomentTensor, window: Window) -> MomentTensor:
     """What the noise of the inputs adds: Σ (m² + s²) Var x where they are independent."""
     variance = inputs.variance.to(noise.mean.dtype)
-    known = inputs.hidden_covariance() if _is_flat(variance, window) else None
+    flat = _is_flat(variance, window)
+    known = inputs.hidden_covariance() if flat else None
     if known is not None:
         return _of_correlated_inputs(noise, known.to(noise.mean.dtype))
     added = window.slide(window.padded(variance), noise.mean.square() + noise.scale.square())
-    covariance = (lambda: _shared(noise.mean, variance)) if _is_flat(variance, window) else None
-    return MomentTensor.of(torch.zeros_like(added), added, covariance)
+    return MomentTensor.of(torch.zeros_like(added), added, (lambda: _shared(noise.mean, variance)) if flat else None)
 
 
 def _of_correlated_inputs(noise: WeightNoise, known: Tensor) -> MomentTensor:
@@ -67,8 +61,7 @@ def _of_correlated_inputs(noise: WeightNoise, known: Tensor) -> MomentTensor:
     if noise.mixing is not None:
         rho, scale = noise.mixing[0] * noise.mixing[1], noise.scale
         added = added + 2 * rho * F.linear(known.diagonal(1, -2, -1), scale[:, :-1] * scale[:, 1:])
-        pairs = rho * scale[:-1, -1] * scale[1:, 0] * known[:, -1, :1]
-        total = total + _tridiagonal(pairs)
+        total = total + _tridiagonal(rho * scale[:-1, -1] * scale[1:, 0] * known[:, -1, :1])
     return MomentTensor.of(torch.zeros_like(added), added, lambda: total)
 
 
@@ -111,34 +104,24 @@ def relu(inputs: MomentTensor, inplace: bool = False) -> MomentTensor:
     Covariances are multiplied by the mean slopes Φ(a): right to first order in the correlation (Price's theorem).
     """
     expected, variance = _parts(inputs, "relu")
-    deviation = torch.as_tensor(variance).clamp(min=torch.finfo(expected.dtype).tiny).sqrt()
+    deviation = variance.clamp(min=torch.finfo(expected.dtype).tiny).sqrt()
     a = expected / deviation
-    density = torch.exp(-0.5 * a.square()) / math.sqrt(2 * math.pi)
-    e = (density + a * torch.special.ndtr(a)).clamp(min=0)
+    density, slope = torch.exp(-0.5 * a.square()) / math.sqrt(2 * math.pi), torch.special.ndtr(a)
+    e = (density + a * slope).clamp(min=0)
     d = (density - a * torch.special.ndtr(-a)).clamp(min=0)
-    slope = torch.special.ndtr(a)
-    rectified = MomentTensor.of(deviation * e, deviation.square() * (slope - d * e).clamp(min=0), _bent(inputs, slope))
+    before = inputs.known_covariance
+    covariance = None if before is None else lambda: slope.unsqueeze(-1) * before() * slope.unsqueeze(-2)
+    rectified = MomentTensor.of(deviation * e, deviation.square() * (slope - d * e).clamp(min=0), covariance)
     return inputs.become(rectified) if inplace else rectified
 
 
-def _bent(inputs: MomentTensor, slope: Tensor) -> Covariance | None:
-    """The covariance behind an activation with these mean slopes, where that before it is known."""
-    before = inputs.known_covariance
-    return None if before is None else lambda: slope.unsqueeze(-1) * before() * slope.unsqueeze(-2)
-
-
-def _relu_(inputs: MomentTensor) -> MomentTensor:
-    return relu(inputs, inplace=True)
-
-
-def _averaging(name: str) -> Rule:
-    """Pooling by averages of units that share their noise: the standard deviation is averaged too."""
-    pool: Callable[..., Tensor] = getattr(F, name)
+def _alike(name: str, operation: Callable[..., Tensor], shared: bool = False) -> Rule:
+    """The same for mean and variance; or, for averages of units that share their noise, for the standard deviation."""
 
     def rule(inputs: Tensor, *options: Any, **named: Any) -> MomentTensor:
         expected, variance = _parts(inputs, name)
-        spread = pool(torch.as_tensor(variance).sqrt(), *options, **named)
-        return MomentTensor.of(pool(expected, *options, **named), spread.square())
+        spread = operation(variance.sqrt() if shared else variance, *options, **named)
+        return MomentTensor.of(operation(expected, *options, **named), spread.square() if shared else spread)
 
     return rule
 
@@ -152,21 +135,8 @@ def _maximum(axes: int) -> Rule:
         del return_indices
         expected, variance = _parts(inputs, name)
         largest, place = pool(expected, *options, **named)
-        flat = torch.as_tensor(variance).flatten(-axes).gather(-1, place.flatten(-axes))
+        flat = variance.flatten(-axes).gather(-1, place.flatten(-axes))
         return MomentTensor.of(largest, flat.reshape(largest.shape))
-
-    return rule
-
-
-def _rearranging(name: str) -> Rule:
-    """The same for mean and variance."""
-    change: Callable[..., Tensor] = getattr(Tensor, name)
-
-    def rule(inputs: Tensor, *options: Any, **named: Any) -> MomentTensor:
-        expected, variance = _parts(inputs, f"torch.Tensor.{name}")
-        return MomentTensor.of(
-            change(expected, *options, **named), change(torch.as_tensor(variance), *options, **named)
-        )
 
     return rule
 
@@ -178,40 +148,27 @@ def _dropout(inputs: MomentTensor, p: float = 0.5, training: bool = True, inplac
     return inputs
 
 
-def _batch_norm(
-    inputs: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> MomentTensor:
-    """A fixed scale and shift for each channel."""
-    if training or running_mean is None or running_var is None:
+def _batch_norm(inputs: Tensor, mean: Tensor | None, variance: Tensor | None, **named: Any) -> MomentTensor:
+    """A fixed scale and shift for each channel. Torch hands on the other arguments by name."""
+    if named["training"] or mean is None or variance is None:
         raise ByMoments.refused("batch_norm with the statistics of the batch", ())
-    if isinstance(weight, MomentWeight) or isinstance(bias, MomentWeight):
-        raise ByMoments.refused("torch.nn.functional.batch_norm", (weight, bias))
-    expected, variance = _parts(inputs, "batch_norm")
-    centre = F.batch_norm(expected, running_mean, running_var, weight, bias, False, momentum, eps)
-    scale = (running_var + eps).rsqrt() * (1 if weight is None else weight)
-    return MomentTensor.of(centre, variance * scale.square().reshape(-1, *[1] * (expected.ndim - 2)))
+    if any(isinstance(value, MomentWeight) for value in named.values()):
+        raise ByMoments.refused("torch.nn.functional.batch_norm", named.values())
+    expected, spread = _parts(inputs, "batch_norm")
+    scale = (variance + named["eps"]).rsqrt() * (1 if named["weight"] is None else named["weight"])
+    factors = scale.square().reshape(-1, *[1] * (expected.ndim - 2))
+    return MomentTensor.of(F.batch_norm(expected, mean, variance, **named), spread * factors)
 
 
 def _add(one: Any, other: Any, *, alpha: float = 1) -> MomentTensor:
     """Summands are independent, or fixed."""
     (mean, variance), (other_mean, other_variance) = _parts(one, "add"), _parts(other, "add")
     expected = mean + alpha * other_mean
-    return MomentTensor.of(expected, torch.as_tensor(variance + alpha**2 * other_variance).expand(expected.shape))
+    return MomentTensor.of(expected, (variance + alpha**2 * other_variance).expand(expected.shape))
 
 
 def _subtract(one: Any, other: Any, *, alpha: float = 1) -> MomentTensor:
     return _add(one, other, alpha=-alpha)
-
-
-def _subtract_from(one: Any, other: Any) -> MomentTensor:
-    return _add(other, one, alpha=-1)
 
 
 def _multiply(one: Any, other: Any) -> MomentTensor:
@@ -222,7 +179,7 @@ def _multiply(one: Any, other: Any) -> MomentTensor:
     if isinstance(other, MomentTensor):
         mean, factor, variance = factor, mean, factor_variance
     expected = mean * factor
-    return MomentTensor.of(expected, torch.as_tensor(variance * factor * factor).expand(expected.shape))
+    return MomentTensor.of(expected, (variance * factor * factor).expand(expected.shape))
 
 
 def _divide(one: Any, other: Any) -> MomentTensor:
@@ -231,15 +188,11 @@ def _divide(one: Any, other: Any) -> MomentTensor:
     return _multiply(one, 1 / other)
 
 
-def _negate(inputs: MomentTensor) -> MomentTensor:
-    return _multiply(inputs, -1)
-
-
-def _parts(value: Any, operation: str) -> tuple[Any, Tensor | float]:
+def _parts(value: Any, operation: str) -> tuple[Any, Tensor]:
     """Expectation and variance; those of a fixed tensor or number are itself and 0."""
     if isinstance(value, MomentWeight):
         raise ByMoments.refused(operation, (value,))
-    return (value.expected, value.variance) if isinstance(value, MomentTensor) else (value, 0.0)
+    return (value.expected, value.variance) if isinstance(value, MomentTensor) else (value, torch.zeros(()))
 
 
 def _in_place(rule: Rule) -> Rule:
@@ -256,14 +209,19 @@ _ARITHMETIC: dict[str, Rule] = {"add": _add, "sub": _subtract, "mul": _multiply,
 ByMoments.rules = {
     **dict.fromkeys(LAYERS, layer),
     "relu": relu,
-    "relu_": _relu_,
-    **{name: _averaging(name) for name in _AVERAGING},
+    "relu_": _in_place(relu),
+    **{name: _alike(name, getattr(F, name), shared=True) for name in ("avg_pool1d", "avg_pool2d", "avg_pool3d")},
     **{f"max_pool{axes}d": _maximum(axes) for axes in (1, 2, 3)},
-    **{name: _rearranging(name) for name in _REARRANGING},
+    **{name: _alike(f"torch.Tensor.{name}", getattr(Tensor, name)) for name in _REARRANGING},
     **dict.fromkeys(_DROPPING, _dropout),
     "batch_norm": _batch_norm,
     **_ARITHMETIC,
     **{f"{name}_": _in_place(rule) for name, rule in _ARITHMETIC.items()},
-    "__rsub__": _subtract_from,
-    "neg": _negate,
+    "__rsub__": lambda one, other: _subtract(other, one),
+    "neg": lambda inputs: _multiply(inputs, -1),
 }
+
+
+def moment_weights(model: nn.Module, only: Sequence[set[str]] | None = None) -> ModelDraw:
+    """The draw to run a model under for one pass by moments; `only` restricts it to some names of each module."""
+    return restricted(stand_ins(model, MomentWeight.of), only)

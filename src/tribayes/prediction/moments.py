@@ -20,17 +20,15 @@ A network runs once, on `MomentTensor`: for every unit an expectation and a vari
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from tribayes.nn.stage import ModelDraw, restricted
-from tribayes.nn.standin import RandomWeight, StandIn, stand_ins
+from tribayes.nn.standin import RandomWeight, StandIn
 
 Covariance = Callable[[], Tensor]  # (N, D, D), computed where it is asked for
-
 
 _WIDEST = 256  # units of a hidden layer whose covariance is carried on
 
@@ -80,8 +78,3 @@ class MomentTensor(ByMoments):
     def hidden_covariance(self) -> Tensor | None:
         """The same within a network: None where it is not known, or too wide to be carried on."""
         return None if self.known_covariance is None or self.variance.shape[-1] > _WIDEST else self.covariance()
-
-
-def moment_weights(model: nn.Module, only: Sequence[set[str]] | None = None) -> ModelDraw:
-    """The draw to run a model under for one pass by moments; `only` restricts it to some names of each module."""
-    return restricted(stand_ins(model, MomentWeight.of), only)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from typing import Any, TypedDict, Unpack, overload
 
@@ -14,17 +14,15 @@ from tribayes._errors import refusal, wrong_type
 from tribayes._progress import progress_bar
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
 from tribayes.nn.convert import bayesian_modules
-from tribayes.nn.twin import is_compiled
 from tribayes.prediction.classification import ClassPredictive
-from tribayes.prediction.collecting import collect
 from tribayes.prediction.inputs import Batch, batches_of, chunks_of, count_examples, usual_batch_size
 from tribayes.prediction.moment_pass import MomentPass
 from tribayes.prediction.predictive import DEFAULT_LEVELS
 from tribayes.prediction.quantiles import check_level
 from tribayes.prediction.regression import RegressionPredictive
-from tribayes.prediction.sampled import SampledNetworks
+from tribayes.prediction.sampled import SampledNetworks, collect
 from tribayes.prediction.samples import AutoSamples, Drawn, Moments
-from tribayes.prediction.source import Kept, Reduced
+from tribayes.prediction.source import Kept, Reduced, Source, join
 
 Samples = int | range | AutoSamples | Moments
 
@@ -87,9 +85,8 @@ def predict(
         seed: of all draws, any whole number. CPU and GPU draw other numbers from it, by the same law.
         batch_size: examples per forward pass, where `inputs` is a tensor; default 1,000, on a GPU up to 10,000 as far
             as they take no more than 32 MiB.
-        precision: torch.bfloat16 or torch.float16 lets layers compute in it (`torch.autocast`), for speed on a GPU;
-            what they say is brought to float32 before it becomes probabilities. What it costs in accuracy is in
-            docs/estimators.md. Default: as the model is.
+        precision: torch.bfloat16 or torch.float16 lets layers compute in it (`torch.autocast`), for speed on a GPU
+            (docs/estimators.md has its error); probabilities are of float32. Default: as the model is.
         keep_samples: False holds only means, entropies and quantiles at `levels`, computed exactly, a chunk of
             examples at a time.
         levels: which levels to prepare when samples are not kept.
@@ -111,15 +108,17 @@ def predict(
         (torch.Size([5]), torch.Size([5, 3]), torch.Size([5]))
     """
     likelihood = Categorical() if likelihood is None else likelihood
-    _check_arguments(model, likelihood, seed, batch_size, levels)
-    _check_precision(precision, samples)
+    _check_arguments(model, likelihood, seed, batch_size, levels, precision)
+    if isinstance(samples, Moments) and precision is not None:
+        raise refusal("precision", precision, "be left out with samples=Moments()", "variances need float32")
     auto, indices = _numbers_of(samples)
-    asked = _respondent(model, likelihood, seed, where, samples)
+    respondent = MomentPass if isinstance(samples, Moments) else SampledNetworks
+    asked = respondent(model, likelihood, seed, where)
     total = count_examples(inputs)
     device = next(model.parameters()).device
-    parts: list[Kept | Reduced] = []
+    parts: list[Source] = []
     bar = progress_bar("predicting", total and total * len(indices), progress)
-    with _modes_put_back(device.type), torch.no_grad(), _computing_in(precision, device), bar as advance:
+    with _computing(device.type, precision), bar as advance:
         batches = batches_of(inputs, batch_size or usual_batch_size(inputs, device), device)
         for chunk in _chunks(asked, batches, auto.cap if auto else len(indices)):
             answers = collect(asked.rows(chunk, indices, advance), len(indices), keep_samples)
@@ -130,7 +129,9 @@ def predict(
             _check_outputs(answers.samples, indices, seen=sum(len(part.mean) for part in parts))
             parts.append(Kept(*answers) if keep_samples else Reduced.of(answers.samples, levels))
     origin = samples if isinstance(samples, Moments) else Drawn(seed, tuple(indices))
-    return _assemble(parts, likelihood, origin)
+    if isinstance(likelihood, Gaussian):
+        return RegressionPredictive(join(parts), origin, float(likelihood.noise.detach()))
+    return ClassPredictive(join(parts), origin)
 
 
 def _numbers_of(samples: Samples) -> tuple[AutoSamples | None, range]:
@@ -149,31 +150,11 @@ def _numbers_of(samples: Samples) -> tuple[AutoSamples | None, range]:
     return None, indices
 
 
-def _respondent(
-    model: nn.Module, likelihood: Likelihood, seed: int, where: str | Sequence[str] | None, samples: Samples
-) -> SampledNetworks | MomentPass:
-    if not isinstance(samples, Moments):
-        return SampledNetworks(model, likelihood, seed, where)
-    plain = model._orig_mod if is_compiled(model) else model  # moments are no tensors that a compiler knows
-    assert isinstance(plain, nn.Module)
-    return MomentPass(plain, likelihood, seed, where)
-
-
 def _chunks(asked: SampledNetworks | MomentPass, batches: Iterator[Batch], count: int) -> Iterator[list[Batch]]:
     """Chunks of examples whose `count` responses fit into memory."""
     first = next(batches)
     size = max(1, _CHUNK_BYTES // (count * asked.width(first) * 4))
     return chunks_of(chain([first], batches), size)
-
-
-def _assemble(
-    parts: list[Kept | Reduced], likelihood: Likelihood, origin: Drawn | Moments
-) -> ClassPredictive | RegressionPredictive:
-    reduced = [part for part in parts if isinstance(part, Reduced)]
-    source = Reduced.join(reduced) if reduced else Kept.join([part for part in parts if isinstance(part, Kept)])
-    if isinstance(likelihood, Gaussian):
-        return RegressionPredictive(source, origin, float(likelihood.noise.detach()))
-    return ClassPredictive(source, origin)
 
 
 def _check_outputs(sampled: Tensor, indices: range, seen: int) -> None:
@@ -183,33 +164,25 @@ def _check_outputs(sampled: Tensor, indices: range, seen: int) -> None:
         raise refusal("model", place, "give finite outputs, but gave NaN or infinity", "check the trained weights")
 
 
-def _computing_in(precision: torch.dtype | None, device: torch.device) -> AbstractContextManager[None]:
-    return nullcontext() if precision is None else torch.autocast(device.type, precision)
-
-
 @contextmanager
-def _modes_put_back(device: str) -> Iterator[None]:
-    """The caller's gradient and autocast modes, also where an interrupt meets torch while it puts them back itself."""
+def _computing(device: str, precision: torch.dtype | None) -> Iterator[None]:
+    """Without gradients, and with layers in `precision`, if any is given.
+
+    The caller's modes come back also where an interrupt meets torch while it puts them back itself.
+    """
     gradients = torch.is_grad_enabled()
     cast, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
     try:
-        yield
+        with torch.no_grad(), nullcontext() if precision is None else torch.autocast(device, precision):
+            yield
     finally:
         torch.set_grad_enabled(gradients)
         torch.set_autocast_enabled(device, cast)
         torch.set_autocast_dtype(device, dtype)
 
 
-def _check_precision(precision: torch.dtype | None, samples: Samples) -> None:
-    if precision not in (None, torch.bfloat16, torch.float16):
-        remedy = "leave it out to compute as the model is"
-        raise refusal("precision", precision, "be torch.bfloat16 or torch.float16", remedy)
-    if isinstance(samples, Moments) and precision is not None:
-        raise refusal("precision", precision, "be left out with samples=Moments()", "variances need float32")
-
-
 def _check_arguments(
-    model: nn.Module, likelihood: Likelihood, seed: int, batch_size: int | None, levels: Sequence[float]
+    model: object, likelihood: object, seed: object, batch_size: object, levels: object, precision: object
 ) -> None:
     if not isinstance(model, nn.Module):
         raise wrong_type("model", model, "be a Bayesian model", "convert a network first: tb.to_bayesian(net)")
@@ -224,3 +197,6 @@ def _check_arguments(
         raise wrong_type("levels", levels, "be a sequence of levels", "pass e.g. levels=(0.95,)")
     for level in levels:
         check_level(level)
+    if precision not in (None, torch.bfloat16, torch.float16):
+        remedy = "leave it out to compute as the model is"
+        raise refusal("precision", precision, "be torch.bfloat16 or torch.float16", remedy)

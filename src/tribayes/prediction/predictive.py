@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from torch import Tensor
 from tribayes._errors import refusal, wrong_type
 from tribayes.prediction.quantiles import tails
 from tribayes.prediction.samples import Drawn, Moments
-from tribayes.prediction.source import Kept, Reduced, Source, neighbours
+from tribayes.prediction.source import Kept, Source, join, neighbours
 
 DEFAULT_LEVELS = (0.95, 0.99)
 
@@ -28,22 +29,18 @@ class MonteCarloError:
 
     def as_dict(self) -> dict[str, float]:
         """The largest of each."""
-        return {name: float(getattr(self, name).max()) for name in ("mean", "lower", "upper")}
+        return {name: float(errors.max()) for name, errors in vars(self).items()}
 
     def __str__(self) -> str:
-        worst = self.as_dict()
-        return (
-            f"largest standard error from sampling: mean {worst['mean']:.3g}, "
-            f"interval bounds {worst['lower']:.3g} and {worst['upper']:.3g}"
-        )
+        words = "largest standard error from sampling: mean {mean:.3g}, interval bounds {lower:.3g} and {upper:.3g}"
+        return words.format(**self.as_dict())
 
 
 class Predictive(ABC):
     """The posterior predictive by sampling. Made by `tribayes.predict`; all tensors live on the CPU."""
 
     def __init__(self, source: Source, origin: Drawn | Moments) -> None:
-        self._source = source
-        self.origin = origin
+        self._source, self.origin = source, origin
         self._intervals: dict[float, tuple[Tensor, Tensor]] = {}
 
     @property
@@ -89,15 +86,12 @@ class Predictive(ABC):
         one standard error of the distribution function, √(p(1 − p)/S), below and above it: no density is assumed.
         """
         if isinstance(self.origin, Moments):
-            raise refusal(
-                "samples", self.origin, "be drawn networks for an error of sampling", "this one is exact there"
-            )
+            requirement = "be drawn networks for an error of sampling"
+            raise refusal("samples", self.origin, requirement, "this one is exact there")
         self.interval(level)  # refuses, by its own name, a level that was not prepared
-        spreads = []
-        for tail in tails(level):
-            below, _, above = self._source.quantiles(neighbours(tail, self.sample_count))
-            spreads.append((above - below) / 2)
-        return MonteCarloError(self._source.std / self.sample_count**0.5, *spreads)
+        around = [self._source.quantiles(neighbours(tail, self.sample_count)) for tail in tails(level)]
+        lower, upper = ((above - below) / 2 for below, _, above in around)
+        return MonteCarloError(self._source.std / self.sample_count**0.5, lower, upper)
 
     @abstractmethod
     def summary(self, targets: Tensor, levels: Sequence[float] = DEFAULT_LEVELS) -> Any:
@@ -113,55 +107,46 @@ class Predictive(ABC):
                 `samples=range(100, 200)`); "examples" where each took other examples, in this order.
         """
         parts = list(parts)
-        _check_parts(parts, along)
+        if along not in ("samples", "examples"):
+            raise refusal("along", along, 'be "samples" or "examples"', "correct the word")
+        if not parts or not all(isinstance(part, Predictive) for part in parts):
+            raise wrong_type("parts", parts, "be predictions, at least one", "pass what tribayes.predict returned")
+        kinds = list(dict.fromkeys(part._kind for part in parts))
+        if len(kinds) > 1:
+            remedy = "predict every part with the same arguments"
+            raise refusal("parts", kinds, "be of one kind, with one seed and one noise", remedy)
         return parts[0]._joined_samples(parts) if along == "samples" else parts[0]._joined_examples(parts)
 
     def _joined_samples(self, parts: Sequence[Predictive]) -> Self:
-        origin = self.origin
-        if not isinstance(origin, Drawn) or not all(isinstance(part.origin, Drawn) for part in parts):
+        if isinstance(self.origin, Moments):
             raise refusal("parts", "by moments", "have drawn samples", 'use along="examples"')
         indices = [index for part in parts for index in part.sample_indices]
         if len(set(indices)) != len(indices):
             remedy = "give each process its own range of sample numbers"
             raise refusal("parts", sorted(indices)[:8], "have drawn different samples", remedy)
-        if len({tuple(part.mean.shape) for part in parts}) > 1:
-            shapes = [tuple(part.mean.shape) for part in parts]
+        shapes = [tuple(part.mean.shape) for part in parts]
+        if len(set(shapes)) > 1:
             raise refusal("parts", shapes, "be about the same examples", 'use along="examples" for different ones')
         order = torch.tensor(indices).argsort()
         samples = torch.cat([part.samples for part in parts])[order]
-        return self._with(Kept(samples), Drawn(origin.seed, tuple(sorted(indices))))
+        return self._with(Kept(samples), Drawn(self.origin.seed, tuple(sorted(indices))))
 
     def _joined_examples(self, parts: Sequence[Predictive]) -> Self:
         if len({part.sample_indices for part in parts}) > 1:
             counts = [part.sample_count for part in parts]
             raise refusal("parts", counts, "have drawn the same samples", 'use along="samples" for different ones')
-        kept = [part._source for part in parts if isinstance(part._source, Kept)]
-        reduced = [part._source for part in parts if isinstance(part._source, Reduced)]
-        if kept and reduced:
-            raise refusal("parts", "mixed", "all have kept their samples, or none", "predict them alike")
         widths = [part.mean.shape[1] for part in parts]
         if len(set(widths)) > 1:
             raise refusal("parts", widths, "have as many outputs each", "predict every part with the same model")
-        if len({frozenset(source.table) for source in reduced}) > 1:
-            raise refusal("parts", "different levels", "have prepared the same levels", "predict them alike")
-        return self._with(Kept.join(kept) if kept else Reduced.join(reduced), self.origin)
+        return self._with(join([part._source for part in parts]), self.origin)
 
     @property
     def _kind(self) -> tuple[object, ...]:
         """What parts of one prediction have in common."""
         return type(self).__name__, self.origin.seed if isinstance(self.origin, Drawn) else self.origin
 
-    @abstractmethod
     def _with(self, source: Source, origin: Drawn | Moments) -> Self:
         """The same kind of prediction from another source."""
-
-
-def _check_parts(parts: list[Predictive], along: str) -> None:
-    if along not in ("samples", "examples"):
-        raise refusal("along", along, 'be "samples" or "examples"', "correct the word")
-    if not parts or not all(isinstance(part, Predictive) for part in parts):
-        raise wrong_type("parts", parts, "be predictions, at least one", "pass what tribayes.predict returned")
-    kinds = list(dict.fromkeys(part._kind for part in parts))
-    if len(kinds) > 1:
-        remedy = "predict every part with the same arguments"
-        raise refusal("parts", kinds, "be of one kind, with one seed and one noise", remedy)
+        other = copy.copy(self)
+        other._source, other.origin, other._intervals = source, origin, {}
+        return other

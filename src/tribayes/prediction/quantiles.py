@@ -39,21 +39,15 @@ def quantiles(samples: Tensor, probabilities: Sequence[float]) -> Tensor:
     >>> quantiles(torch.arange(5.0).reshape(5, 1, 1), (0.25, 0.9)).flatten()
     tensor([1.0000, 3.6000])
     """
-    count, examples = samples.shape[0], samples.shape[1]
-    block = max(1, _ENTRIES_AT_ONCE // max(1, count * samples[0, :1].numel()))
-    parts = [_quantiles_of_block(samples[:, i : i + block], probabilities) for i in range(0, examples, block)]
-    return torch.cat(parts, dim=1)
-
-
-def _quantiles_of_block(samples: Tensor, probabilities: Sequence[float]) -> Tensor:
-    ordered = samples.movedim(0, -1).sort(dim=-1).values  # (N, C, S): sorting is fastest along the last axis
-    results = []
-    for probability in probabilities:
-        place = probability * (samples.shape[0] - 1)
-        below = math.floor(place)
-        above = min(below + 1, samples.shape[0] - 1)
-        results.append(torch.lerp(ordered[..., below], ordered[..., above], place - below))
-    return torch.stack(results)
+    last = len(samples) - 1
+    places = [(probability * last, math.floor(probability * last)) for probability in probabilities]
+    blocks = []
+    for block in samples.split(max(1, _ENTRIES_AT_ONCE // max(1, samples[:, :1].numel())), dim=1):
+        ordered = block.movedim(0, -1).sort(dim=-1).values  # (N, C, S): sorting is fastest along the last axis
+        blocks.append(
+            torch.stack([ordered[..., i].lerp(ordered[..., min(i + 1, last)], place - i) for place, i in places])
+        )
+    return torch.cat(blocks, dim=1)
 
 
 def tails(level: float) -> tuple[float, float]:

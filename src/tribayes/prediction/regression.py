@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -75,8 +74,8 @@ class RegressionPredictive(Predictive):
         shaped = targets.cpu().to(self.mean.dtype)
         shaped = shaped.unsqueeze(-1) if shaped.ndim == 1 else shaped
         if shaped.shape != self.mean.shape:
-            expected = tuple(self.mean.shape)
-            raise refusal("targets", targets, f"have the shape {expected}, one row per example", "check the data")
+            requirement = f"have the shape {tuple(self.mean.shape)}, one row per example"
+            raise refusal("targets", targets, requirement, "check the data")
         if not torch.isfinite(shaped).all():
             raise refusal("targets", targets, "be finite", "clean the data")
         return shaped
@@ -94,9 +93,6 @@ class RegressionPredictive(Predictive):
     @property
     def _kind(self) -> tuple[object, ...]:
         return (*super()._kind, self.noise)
-
-    def _with(self, source: Source, origin: Drawn | Moments) -> Self:
-        return type(self)(source, origin, self.noise)
 
     def __repr__(self) -> str:
         count, outputs = self.mean.shape

@@ -1,15 +1,19 @@
-"""Sampled networks asked about a chunk of examples: draw, run, collect."""
+"""Sampled networks asked about a chunk of examples: draw, run, collect.
+
+Answers are collected where they were computed and, to be kept, on the host as well. A copy at the end would have the
+caller wait for it, a tenth of the time for a small network; so they go there while the GPU computes the next ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from tribayes._errors import refusal, wrong_type
-from tribayes._graphs import RecordedCall
+from tribayes._graphs import CaptureFailed, RecordedCall
 from tribayes._progress import Advance
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import bayesian_modules
@@ -23,6 +27,7 @@ from tribayes.prediction.inputs import Batch
 
 _WORTH_RECORDING = 16  # passes of a compiled network, from which on a recording pays
 _WARM_UP = 2
+_GROUP = 16  # rows of answers that are brought while the GPU computes as many more
 
 
 class Respondent:
@@ -61,7 +66,7 @@ class SampledNetworks(Respondent):
 
     def rows(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Iterator[Tensor]:
         """(1, n, C) for each index: the responses of one sampled network to a chunk of batches."""
-        ask = self._ask_recorded(chunk[0]) if self._pays(len(chunk) * len(indices)) else self._ask
+        ask = self._recorded(chunk[0]) if self._pays(len(chunk) * len(indices)) else self._ask
         for index in indices:
             answers = torch.cat(ask(Stream((self.seed, index)), chunk)).unsqueeze(0)
             yield answers
@@ -71,14 +76,16 @@ class SampledNetworks(Respondent):
         draw = sample_model(self.model, stream, self.only)
         return [self.respond(draw, batch) for batch in chunk]
 
+    def _recorded(self, example: Batch) -> Callable[[Stream, Sequence[Batch]], list[Tensor]]:
+        try:
+            return RecordedAsking(self, example)
+        except CaptureFailed:  # seen in the warm-up: the network waits for the GPU
+            return self._ask
+
     def _pays(self, passes: int) -> bool:
         """Whether a draw and its pass are worth being recorded: a compiled network else waits for Python."""
-        if passes < _WORTH_RECORDING or not is_compiled(self.model):
-            return False
-        return all(module.sampler == TRITON for module in bayesian_modules(self.model))
-
-    def _ask_recorded(self, example: Batch) -> RecordedAsking:
-        return RecordedAsking(self, example)
+        worth = passes >= _WORTH_RECORDING and is_compiled(self.model)
+        return worth and all(module.sampler == TRITON for module in bayesian_modules(self.model))
 
 
 class RecordedAsking:
@@ -88,8 +95,7 @@ class RecordedAsking:
     """
 
     def __init__(self, networks: SampledNetworks, example: Batch) -> None:
-        self._networks = networks
-        self._modules = bayesian_modules(networks.model)
+        self._networks, self._modules = networks, bayesian_modules(networks.model)
         device = example[0].device
         seeds = tuple(torch.zeros(1, dtype=torch.int64, device=device) for _ in self._modules)
         self._call = RecordedCall(self._one, (seeds, example), device, warm_up=_WARM_UP)
@@ -104,14 +110,71 @@ class RecordedAsking:
     def __call__(self, stream: Stream, chunk: Sequence[Batch]) -> list[Tensor]:
         for number, seed in enumerate(self._seeds):
             seed.fill_(seed_number(stream.child(number)))
-        otherwise = partial(sample_model, self._networks.model, stream, self._networks.only)
-        draw: ModelDraw | None = None
-        answers = []
+        networks, draw, answers = self._networks, None, []
         for batch in chunk:
             if self._call.fits((self._seeds, batch)):
                 answers.append(self._call(self._seeds, self._places if batch is self._held else batch).clone())
                 self._held = batch
             else:
-                draw = draw or otherwise()
-                answers.append(self._networks.respond(draw, batch))
+                draw = draw or sample_model(networks.model, stream, networks.only)
+                answers.append(networks.respond(draw, batch))
         return answers
+
+
+class Answers(NamedTuple):
+    """What S sampled networks said about n examples, (S, n, C)."""
+
+    samples: Tensor  # where they were computed
+    on_host: Tensor | None  # the same, if that was a GPU and they are to be kept
+
+    def joined(self, more: Answers) -> Answers:
+        """With those of more networks."""
+        both = None if self.on_host is None or more.on_host is None else torch.cat([self.on_host, more.on_host])
+        return Answers(torch.cat([self.samples, more.samples]), both)
+
+
+def collect(rows: Iterable[Tensor], count: int, keep: bool) -> Answers:
+    """The answers of `count` networks, which come in rows (s, n, C) of one network or several each."""
+    taken: list[Tensor] = []
+    carrier = None
+    for row in rows:
+        taken.append(row)
+        if keep and row.is_cuda:
+            carrier = carrier or _Carrier(row, count)
+            carrier.take(row)
+    return Answers(torch.cat(taken), carrier.all_brought() if carrier else None)
+
+
+class _Carrier:
+    """Brings rows from a GPU to the host on a stream of its own: a group while the next one is computed."""
+
+    def __init__(self, example: Tensor, count: int) -> None:
+        self._host = torch.empty((count, *example.shape[1:]), dtype=example.dtype)
+        self._device = example.device
+        self._stream = torch.cuda.Stream(example.device)
+        self._group: list[Tensor] = []  # whose computation has been asked for
+        self._before: list[Tensor] = []  # the group before it
+        self._done = torch.cuda.Event()  # when that one is computed
+        self._place = 0
+
+    def take(self, row: Tensor) -> None:
+        """Another row. It may wait for the group before."""
+        self._group.append(row)
+        if len(self._group) == _GROUP:
+            self._bring()
+
+    def all_brought(self) -> Tensor:
+        """(S, n, C) on the host."""
+        self._bring()
+        self._bring()
+        return self._host
+
+    def _bring(self) -> None:
+        """The group before to the host; what has been asked for since is now the group before."""
+        self._stream.wait_event(self._done)
+        with torch.cuda.stream(self._stream):
+            for row in self._before:  # a copy to ordinary memory waits for its stream, and for no other
+                self._host[self._place : self._place + len(row)].copy_(row)
+                self._place += len(row)
+        self._done = torch.cuda.current_stream(self._device).record_event()
+        self._before, self._group = self._group, []

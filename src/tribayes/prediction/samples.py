@@ -47,9 +47,8 @@ class AutoSamples:
 
     Stable means that, between half of the samples and all of them, at most the share `tolerance` of examples changed
     its decision: the label, or whether it is certain at `level`. Regression has no such decision; there the bounds of
-    the intervals must have moved by less than `tolerance` of the intervals' mean width, on average.
-
-    It is decided on the first chunk of examples.
+    the intervals must have moved by less than `tolerance` of the intervals' mean width, on average. It is decided on
+    the first chunk of examples.
 
     Example:
         >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
@@ -84,19 +83,11 @@ class AutoSamples:
         if len(samples) >= self.cap:
             return True
         half = samples[: len(samples) // 2]
-        change = self._changed_decisions if classes else self._moved_bounds
-        return change(half, samples) <= self.tolerance
-
-    def _changed_decisions(self, half: Tensor, whole: Tensor) -> float:
-        (label, sure), (new_label, new_sure) = self._decisions(half), self._decisions(whole)
-        return float(((label != new_label) | (sure != new_sure)).double().mean())
-
-    def _decisions(self, samples: Tensor) -> tuple[Tensor, Tensor]:
-        label = average(samples).argmax(-1)
-        lower, upper = quantiles(samples, tails(self.level))
-        return label, certain(lower, upper, label)
-
-    def _moved_bounds(self, half: Tensor, whole: Tensor) -> float:
-        before, after = quantiles(half, tails(self.level)), quantiles(whole, tails(self.level))
-        width = (after[1] - after[0]).mean()
-        return float((after - before).abs().mean() / width) if width > 0 else 0.0
+        before, after = quantiles(half, tails(self.level)), quantiles(samples, tails(self.level))
+        if not classes:
+            width = (after[1] - after[0]).mean()
+            return not width > 0 or float((after - before).abs().mean() / width) <= self.tolerance
+        label, new_label = average(half).argmax(-1), average(samples).argmax(-1)
+        sure, new_sure = certain(before[0], before[1], label), certain(after[0], after[1], new_label)
+        changed = (label != new_label) | (sure != new_sure)
+        return float(changed.double().mean()) <= self.tolerance

@@ -1,9 +1,12 @@
-"""What sampled networks said: all of it, or exactly the reductions that were asked for."""
+"""What sampled networks said: all of it, or exactly the reductions that were asked for. Tensors live on the CPU.
+
+Both kinds have, of S samples for N examples with C values each: `mean` (N, C), `std` (N, C), divided by S − 1, and
+`mean_entropy` (N,) of probabilities, −(1/S) Σ_s Σ_c p ln p.
+"""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,53 +17,25 @@ from tribayes._errors import refusal
 from tribayes.prediction.quantiles import quantiles, tails
 
 
-class Source(ABC):
-    """S sampled answers for N examples with C values each, behind one interface. Tensors live on the CPU."""
-
-    count: int  # S
-    mean: Tensor  # (N, C)
-    std: Tensor  # (N, C), over the S samples (divided by S − 1)
-    mean_entropy: Tensor  # (N,), of probabilities: −(1/S) Σ_s Σ_c p ln p
-
-    @property
-    @abstractmethod
-    def samples(self) -> Tensor:
-        """(S, N, C)."""
-
-    @abstractmethod
-    def quantiles(self, probabilities: Sequence[float]) -> Tensor:
-        """(len(probabilities), N, C)."""
-
-
-class Kept(Source):
-    """All samples held: everything can be asked, at any level, later. They are summed up on the device they are on.
+class Kept:
+    """All samples (S, N, C) held: everything can be asked, at any level, later. They are summed up where they are.
 
     `on_host` are the same, where they have been brought there already.
     """
 
     def __init__(self, samples: Tensor, on_host: Tensor | None = None) -> None:
-        self.count = len(samples)
-        self.mean, self.std, self.mean_entropy = (value.cpu() for value in moments(samples))
-        self._samples = samples.cpu() if on_host is None else on_host
-
-    @classmethod
-    def join(cls, parts: Sequence[Kept]) -> Kept:
-        """The same for more examples."""
-        return parts[0] if len(parts) == 1 else cls(torch.cat([part.samples for part in parts], dim=1))
-
-    @property
-    def samples(self) -> Tensor:
-        return self._samples
+        self.mean, self.std, self.mean_entropy = _moments(samples)
+        self.samples = samples.cpu() if on_host is None else on_host
 
     def quantiles(self, probabilities: Sequence[float]) -> Tensor:
-        return quantiles(self._samples, probabilities)
+        """(len(probabilities), N, C)."""
+        return quantiles(self.samples, probabilities)
 
 
 @dataclass
-class Reduced(Source):
+class Reduced:
     """Samples reduced a chunk of examples at a time, exactly: for N × C × S too large to hold."""
 
-    count: int
     mean: Tensor
     std: Tensor
     mean_entropy: Tensor
@@ -71,15 +46,7 @@ class Reduced(Source):
         """Reduce the samples of one chunk."""
         wanted = sorted({p for level in levels for tail in tails(level) for p in neighbours(tail, len(samples))})
         table = dict(zip(wanted, quantiles(samples, wanted).cpu(), strict=True)) if wanted else {}
-        mean, std, mean_entropy = (value.cpu() for value in moments(samples))
-        return cls(len(samples), mean, std, mean_entropy, table)
-
-    @classmethod
-    def join(cls, parts: Sequence[Reduced]) -> Reduced:
-        """The same for more examples."""
-        table = {p: torch.cat([part.table[p] for part in parts]) for p in parts[0].table}
-        mean, std, entropy = (torch.cat([getattr(p, f) for p in parts]) for f in ("mean", "std", "mean_entropy"))
-        return cls(parts[0].count, mean, std, entropy, table)
+        return cls(*_moments(samples), table)
 
     @property
     def samples(self) -> Tensor:
@@ -87,15 +54,31 @@ class Reduced(Source):
         raise refusal("keep_samples", False, "be True for what needs every sample", remedy)
 
     def quantiles(self, probabilities: Sequence[float]) -> Tensor:
+        """(len(probabilities), N, C), of the levels that were prepared."""
         missing = [p for p in probabilities if p not in self.table]
         if missing:
-            raise refusal(
-                "level",
-                round(1 - 2 * min(missing[0], 1 - missing[0]), 12),
-                "be among the levels computed while predicting with keep_samples=False",
-                "predict again with levels=(...) naming it, or with keep_samples=True",
-            )
+            level = round(1 - 2 * min(missing[0], 1 - missing[0]), 12)
+            requirement = "be among the levels computed while predicting with keep_samples=False"
+            remedy = "predict again with levels=(...) naming it, or with keep_samples=True"
+            raise refusal("level", level, requirement, remedy)
         return torch.stack([self.table[p] for p in probabilities])
+
+
+Source = Kept | Reduced
+
+
+def join(parts: Sequence[Source]) -> Source:
+    """The same for more examples."""
+    kept = [part for part in parts if isinstance(part, Kept)]
+    reduced = [part for part in parts if isinstance(part, Reduced)]
+    if kept and reduced:
+        raise refusal("parts", "mixed", "all have kept their samples, or none", "predict them alike")
+    if kept:
+        return kept[0] if len(kept) == 1 else Kept(torch.cat([part.samples for part in kept], dim=1))
+    if len({frozenset(part.table) for part in reduced}) > 1:
+        raise refusal("parts", "different levels", "have prepared the same levels", "predict them alike")
+    mean, std, entropies = (torch.cat([getattr(p, f) for p in reduced]) for f in ("mean", "std", "mean_entropy"))
+    return Reduced(mean, std, entropies, {p: torch.cat([part.table[p] for part in reduced]) for p in reduced[0].table})
 
 
 def neighbours(probability: float, count: int) -> tuple[float, float, float]:
@@ -104,10 +87,10 @@ def neighbours(probability: float, count: int) -> tuple[float, float, float]:
     return max(0.0, probability - error), probability, min(1.0, probability + error)
 
 
-def moments(samples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, standard deviation and mean entropy over the first axis."""
+def _moments(samples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, standard deviation and mean entropy over the first axis, on the CPU."""
     std = samples.std(0) if len(samples) > 1 else torch.zeros_like(samples[0])
-    return average(samples), std, entropy(samples).mean(0)
+    return average(samples).cpu(), std.cpu(), entropy(samples).mean(0).cpu()
 
 
 def average(samples: Tensor) -> Tensor:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -15,6 +16,13 @@ from torch import Tensor
 from tribayes._errors import is_number, refusal, wrong_type
 from tribayes._text import format_table, level_text, number, percent
 from tribayes.prediction import metrics
+
+Bounds = tuple[Tensor, Tensor]  # lower and upper, (N, D) each
+
+COUNT_HEADER = ("level", "prediction", "quite certain", "uncertain")
+
+_IN_A_RUN = {"examples": "examples_tested", "error_auroc": "auroc_errors", "counts": "certain"}
+_REMEDY = "the file was changed by hand or is damaged; evaluate again"
 
 
 def origin(samples: int | None) -> str:
@@ -45,9 +53,6 @@ class CountRow(NamedTuple):
     uncertain: int
 
 
-COUNT_HEADER = ("level", "prediction", "quite certain", "uncertain")
-
-
 @dataclass(frozen=True)
 class Counts:
     """Certain and uncertain, among the correct and among the wrong predictions."""
@@ -60,12 +65,7 @@ class Counts:
     @classmethod
     def of(cls, certain: Tensor, correct: Tensor) -> Counts:
         """Counted from two flags per example."""
-        return cls(
-            int((correct & certain).sum()),
-            int((correct & ~certain).sum()),
-            int((~correct & certain).sum()),
-            int((~correct & ~certain).sum()),
-        )
+        return cls(*(int((right & sure).sum()) for right in (correct, ~correct) for sure in (certain, ~certain)))
 
 
 @dataclass(frozen=True)
@@ -125,37 +125,28 @@ class ClassificationSummary:
 
         >>> stored = {"examples_tested": 200, "error": 0.02, "nll": 0.07, "brier": 0.03, "ece": 0.01,
         ...           "auroc_errors": 0.97}
-        >>> print(ClassificationSummary.from_dict(stored))
-        one network
-        --------------------------  -----------------------
-        test error                  2.00 % (4 of 200)
-        negative log likelihood     0.0700 nats per example
-        Brier score                 0.0300
-        expected calibration error  1.00 %
-        AUROC of errors by entropy  0.9700
+        >>> ClassificationSummary.from_dict(stored).rows()[0].value
+        '2.00 % (4 of 200)'
         """
         if not isinstance(scores, Mapping):
             raise wrong_type("scores", scores, "map names to numbers", _REMEDY)
-        examples_name = "examples_tested" if "examples_tested" in scores else "examples"
-        auroc_name = "auroc_errors" if "auroc_errors" in scores else "error_auroc"
-        counts_name = "certain" if "certain" in scores else "counts"
-        summary = cls(
-            examples=_stored_count(scores, examples_name),
-            samples=None if scores.get("samples") is None else _stored_count(scores, "samples"),
-            error=_stored_number(scores, "error", highest=1.0),
-            nll=_stored_number(scores, "nll"),
-            brier=_stored_number(scores, "brier", highest=2.0),
-            ece=_stored_number(scores, "ece", highest=1.0),
-            error_auroc=None if scores.get(auroc_name, 0) is None else _stored_number(scores, auroc_name, highest=1.0),
-            counts={},
+        names = {own: in_a_run if in_a_run in scores else own for own, in_a_run in _IN_A_RUN.items()}
+        auroc, counts = names["error_auroc"], names["counts"]
+        examples, error = _stored(scores, names["examples"], int), _stored(scores, "error")
+        return cls(
+            examples=examples,
+            samples=None if scores.get("samples") is None else _stored(scores, "samples", int),
+            error=error,
+            nll=_stored(scores, "nll", highest=math.inf),
+            brier=_stored(scores, "brier", highest=2.0),
+            ece=_stored(scores, "ece"),
+            error_auroc=None if scores.get(auroc, 0) is None else _stored(scores, auroc),
+            counts=_stored_counts(counts, scores.get(counts, {}), examples, wrong=round(error * examples)),
         )
-        correct, wrong = summary.examples - summary.wrong, summary.wrong
-        return replace(summary, counts=_stored_counts(counts_name, scores.get(counts_name, {}), correct, wrong))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers by name; `counts` is level → the four counts."""
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "counts"}
-        return plain | {"counts": {level: dict(vars(counts)) for level, counts in self.counts.items()}}
+        return asdict(self)
 
     @property
     def wrong(self) -> int:
@@ -164,22 +155,16 @@ class ClassificationSummary:
 
     def rows(self) -> list[ScoreRow]:
         """Every score with its value as text, and what it means."""
-        auroc = "-" if self.error_auroc is None else number(self.error_auroc, 4)
         wrong = f"{percent(self.error, 2)} ({self.wrong:,} of {self.examples:,})"
+        surprise = f"{number(self.nll, 4)} nats per example"
+        auroc = "-" if self.error_auroc is None else number(self.error_auroc, 4)
+        told_apart = "chance that a wrong label is less sure than a right one, 1 is best"
         return [
             ScoreRow("test error", wrong, "share of wrong labels"),
-            ScoreRow(
-                "negative log likelihood",
-                f"{number(self.nll, 4)} nats per example",
-                "surprise at the true class, 0 is best",
-            ),
+            ScoreRow("negative log likelihood", surprise, "surprise at the true class, 0 is best"),
             ScoreRow("Brier score", number(self.brier, 4), "squared distance from the truth, 0 is best, 2 worst"),
             ScoreRow("expected calibration error", percent(self.ece, 2), "mean distance of confidence and accuracy"),
-            ScoreRow(
-                "AUROC of errors by entropy",
-                auroc,
-                "chance that a wrong label is less sure than a right one, 1 is best",
-            ),
+            ScoreRow("AUROC of errors by entropy", auroc, told_apart),
         ]
 
     def count_rows(self) -> list[CountRow]:
@@ -226,102 +211,70 @@ class RegressionSummary:
 
     @classmethod
     def of(
-        cls,
-        mean: Tensor,
-        targets: Tensor,
-        log_density: Tensor,
-        intervals: Mapping[float, tuple[Tensor, Tensor]],
-        samples: int,
+        cls, mean: Tensor, targets: Tensor, log_density: Tensor, intervals: Mapping[float, Bounds], samples: int
     ) -> RegressionSummary:
         """The scores of means (N, D), with the bounds of the observation interval at each level."""
-        coverage = {
-            level: Coverage(
-                float(((lower <= targets) & (targets <= upper)).double().mean()), float((upper - lower).mean())
-            )
-            for level, (lower, upper) in intervals.items()
-        }
+        coverage = {}
+        for level, (lower, upper) in intervals.items():
+            covered = ((lower <= targets) & (targets <= upper)).double().mean()
+            coverage[level] = Coverage(float(covered), float((upper - lower).mean()))
         rmse = float((mean - targets).square().mean().sqrt())
         return cls(len(targets), samples, rmse, float(log_density.mean()), coverage)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers by name; `coverage` is level → share covered and mean width."""
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "coverage"}
-        return plain | {"coverage": {level: dict(vars(value)) for level, value in self.coverage.items()}}
+        return asdict(self)
 
     def rows(self) -> list[ScoreRow]:
         """Every score with its value as text, and what it means."""
         density = f"{number(self.log_likelihood, 4)} nats per example"
-        covered = [
-            ScoreRow(
-                f"covered at {level_text(level)}",
-                f"{percent(value.covered, 1)} (mean width {value.width:.4g})",
-                f"share of observations inside their interval, {level_text(level)} is best",
-            )
-            for level, value in self.coverage.items()
-        ]
-        return [
+        rows = [
             ScoreRow("root mean square error", f"{self.rmse:.4g}", "distance of means and observations, 0 is best"),
             ScoreRow("log predictive density", density, "of the observations, larger is better"),
-            *covered,
         ]
+        for level, found in self.coverage.items():
+            share = f"{percent(found.covered, 1)} (mean width {found.width:.4g})"
+            meaning = f"share of observations inside their interval, {level_text(level)} is best"
+            rows.append(ScoreRow(f"covered at {level_text(level)}", share, meaning))
+        return rows
 
     def __str__(self) -> str:
         header = [f"{origin(self.samples)}, {self.examples:,} examples", ""]
         return format_table(header, [row[:2] for row in self.rows()])
 
 
-_REMEDY = "the file was changed by hand or is damaged; evaluate again"
-
-
-def _stored_number(scores: Mapping[str, Any], name: str, highest: float = math.inf) -> float:
-    """A finite number in [0, highest], which all scores of a classification are."""
-    value = _stored(scores, name)
-    if not is_number(value):
-        raise wrong_type(name, value, "be a number", _REMEDY)
-    if not (math.isfinite(value) and 0 <= value <= highest):
+def _stored(scores: Mapping[str, Any], name: str, kind: type = float, highest: float = 1.0) -> Any:
+    """A float in [0, highest], which all scores of a classification are; or an int, at least 0."""
+    if name not in scores:
+        raise refusal("scores", sorted(map(str, scores)), f"hold {name!r}", _REMEDY)
+    value = scores[name]
+    if not is_number(value) or (kind is int and not isinstance(value, int)):
+        raise wrong_type(name, value, f"be a {'whole ' if kind is int else ''}number", _REMEDY)
+    if kind is int and value < 0:
+        raise refusal(name, value, "be at least 0", _REMEDY)
+    if kind is float and not (math.isfinite(value) and 0 <= value <= highest):
         limits = "be finite and at least 0" if highest == math.inf else f"lie in [0, {highest:g}]"
         raise refusal(name, value, limits, _REMEDY)
-    return float(value)
+    return kind(value)
 
 
-def _stored_count(scores: Mapping[str, Any], name: str) -> int:
-    value = _stored(scores, name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong_type(name, value, "be a whole number", _REMEDY)
-    if value < 0:
-        raise refusal(name, value, "be at least 0", _REMEDY)
-    return value
-
-
-def _stored_counts(name: str, stored: object, correct: int, wrong: int) -> dict[float, Counts]:
-    """Level → counts, which add up to the correct and the wrong labels."""
+def _stored_counts(name: str, stored: object, examples: int, wrong: int) -> dict[float, Counts]:
+    """Level → counts, which add up to the correct and the wrong labels. After a way through JSON levels are text."""
     if not isinstance(stored, Mapping):
         raise wrong_type(name, stored, "map levels to counts", _REMEDY)
     found = {}
-    for level, plain in stored.items():
-        place = f"{name}[{level!r}]"
+    for key, plain in stored.items():
+        place, level = f"{name}[{key!r}]", math.nan
         if not isinstance(plain, Mapping):
             raise wrong_type(place, plain, "map names to counts", _REMEDY)
-        counts = Counts(*(_stored_count(plain, kind) for kind in Counts.__dataclass_fields__))
+        counts = Counts(*(_stored(plain, kind, int) for kind in Counts.__dataclass_fields__))
         sums = counts.correct_certain + counts.correct_uncertain, counts.wrong_certain + counts.wrong_uncertain
-        if sums != (correct, wrong):
-            raise refusal(place, vars(counts), f"add up to {correct:,} correct and {wrong:,} wrong", _REMEDY)
-        found[_stored_level(name, level)] = counts
+        if sums != (examples - wrong, wrong):
+            requirement = f"add up to {examples - wrong:,} correct and {wrong:,} wrong"
+            raise refusal(place, vars(counts), requirement, _REMEDY)
+        with suppress(TypeError, ValueError):  # no number: refused below
+            level = float(key)
+        if not 0 < level < 1:
+            raise refusal(name, key, "have levels between 0 and 1", _REMEDY)
+        found[level] = counts
     return found
-
-
-def _stored_level(name: str, level: object) -> float:
-    """A level as a number: after a way through JSON it is text."""
-    try:
-        value = float(level) if isinstance(level, str | float) else math.nan
-    except ValueError:
-        value = math.nan
-    if not 0 < value < 1:
-        raise refusal(name, level, "have levels between 0 and 1", _REMEDY)
-    return value
-
-
-def _stored(scores: Mapping[str, Any], name: str) -> Any:
-    if name not in scores:
-        raise refusal("scores", sorted(map(str, scores)), f"hold {name!r}", _REMEDY)
-    return scores[name]

@@ -10,9 +10,7 @@ from torch import Tensor
 from tribayes._errors import refusal
 from tribayes.data import Split, load
 from tribayes.recipes.setting import Setting
-from tribayes.runs.trainer import Examples
-
-SHAPES = {"mnist": (1, 28, 28), "fashion-mnist": (1, 28, 28), "cifar-10": (3, 32, 32), "digits": (1, 8, 8)}
+from tribayes.runs.batches import Examples
 
 
 def load_split(setting: Setting, data_dir: Path | None) -> Split:
@@ -41,7 +39,12 @@ def prepare(name: str, split: Split, device: torch.device, validation: int = 0) 
     if validation:
         test, test_labels = train[-validation:], train_labels[-validation:]
         train, train_labels = train[:-validation], train_labels[:-validation]
-    train, test = (images.to(memory_format=memory_format(images)) for images in _scaled(name, train, test))
+    if name == "cifar-10":
+        centre = train.mean(0)
+        train, test = train - centre, test - centre
+    elif name != "digits":
+        train, test = train / 256, test / 256
+    train, test = (images.to(memory_format=memory_format(images)) for images in (train, test))
     return Examples(train, train_labels), Examples(test, test_labels)
 
 
@@ -58,12 +61,3 @@ def memory_format(images: Tensor) -> torch.memory_format:
     LeNet, with its single input channel, it is the other way round.
     """
     return torch.channels_last if images.is_cuda and images.shape[1] > 1 else torch.contiguous_format
-
-
-def _scaled(name: str, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
-    if name == "cifar-10":
-        centre = train.mean(0)
-        return train - centre, test - centre
-    if name == "digits":
-        return train, test
-    return train / 256, test / 256

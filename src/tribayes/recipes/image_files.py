@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from io import BytesIO
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
 from tribayes._files import make_folder, store
+from tribayes._text import level_text
 from tribayes.data import Split, class_names
 from tribayes.prediction import ClassPredictive
-from tribayes.recipes.examples import SHAPES, load_split, prepare
+from tribayes.recipes.examples import load_split, prepare
 from tribayes.recipes.recipe_run import RecipeRun
-from tribayes.recipes.setting import Setting
+from tribayes.recipes.setting import SHAPES, Setting
+from tribayes.runs.batches import Examples
 from tribayes.runs.evaluation import sampled_answers
-from tribayes.runs.trainer import Examples
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -33,8 +31,7 @@ _MOST_PIXELS = 50_000_000
 _NAME_LENGTH = 100  # of a boxplot's file, before its ending
 
 
-@dataclass(frozen=True)
-class ImageFile:
+class ImageFile(NamedTuple):
     """An image file: its pixels (C, H, W), uint8, in the size of a data set, and what had to be done for that."""
 
     path: Path
@@ -63,8 +60,10 @@ def read_image(path: Path, data: str) -> ImageFile:
     """An image file in the shape and colours of a data set's images."""
     channels, height, width = SHAPES[data]
     image, changes = _open(path)
-    if _is_transparent(image):
-        image = _on_white(image)
+    if image.has_transparency_data and min(image.convert("RGBA").getchannel("A").tobytes()) < 255:
+        coloured = image.convert("RGBA")
+        white = _pillow().Image.new("RGBA", coloured.size, "white")
+        image = _pillow().Image.alpha_composite(white, coloured).convert("RGB")
         changes.append("transparent parts became white")
     wanted = "L" if channels == 1 else "RGB"
     if image.mode != wanted:
@@ -73,7 +72,7 @@ def read_image(path: Path, data: str) -> ImageFile:
     if image.size != (width, height):
         stretched = image.width * height != image.height * width
         changes.append(f"resized from {image.width}×{image.height} to {width}×{height}{', stretched' * stretched}")
-        image = image.resize((width, height), _pillow().Resampling.LANCZOS)
+        image = image.resize((width, height), _pillow().Image.Resampling.LANCZOS)
     pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
     return ImageFile(path, pixels.view(height, width, channels).permute(2, 0, 1).contiguous(), tuple(changes))
 
@@ -96,16 +95,16 @@ def _verdict(pred: ClassPredictive, number: int, names: Sequence[str]) -> str:
     lower, upper = (float(bound[number, label]) for bound in pred.interval(_LEVEL))
     sure = "quite certain" if bool(pred.certain(_LEVEL)[number]) else "uncertain"
     probability = f"probability {float(pred.mean[number, label]):.3f}"
-    return f"{names[label]}, {probability}, {100 * _LEVEL:g} % interval {lower:.3f} to {upper:.3f}, {sure}"
+    return f"{names[label]}, {probability}, {level_text(_LEVEL)} interval {lower:.3f} to {upper:.3f}, {sure}"
 
 
 def _boxplot(pred: ClassPredictive, number: int, image: ImageFile, names: Sequence[str]) -> bytes:
     from tribayes.plots import output_boxplot  # needs matplotlib
-    from tribayes.report.picture import drawn
+    from tribayes.plots.style import drawn
 
-    draw = partial(output_boxplot, pred, number, image=image.pixels / 255, class_names=names, level=_LEVEL)
+    options = {"image": image.pixels / 255, "class_names": names, "level": _LEVEL}
     buffer = BytesIO()
-    drawn(draw, 5.0, 3.3).savefig(buffer, format="png", dpi=150)
+    drawn(output_boxplot, 5.0, 3.3, pred, number, **options).savefig(buffer, format="png", dpi=150)
     return buffer.getvalue()
 
 
@@ -129,20 +128,21 @@ def _shown(path: Path) -> str:
 
 
 def _open(path: Path) -> tuple[Image.Image, list[str]]:
+    """The first picture of a file, turned as the camera was held, and what had to be done for that."""
     pillow = _pillow()
     if not path.is_file():
         raise refusal("IMAGE", str(path), "be a file", "correct the name")
     changes = []
     try:
-        with pillow.open(path, formats=_FORMATS) as file:
+        with pillow.Image.open(path, formats=_FORMATS) as file:
             if file.width * file.height > _MOST_PIXELS:
                 raise OSError(f"{file.width}×{file.height} are more than {_MOST_PIXELS:,} pixels")
             file.load()
             if getattr(file, "n_frames", 1) > 1:
                 changes.append(f"the first of {file.n_frames} pictures in the file")
             image = file.copy()
-            turned = _pillow("ImageOps").exif_transpose(image)
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+            turned = pillow.ImageOps.exif_transpose(image)
+    except (OSError, SyntaxError, ValueError, pillow.Image.DecompressionBombError) as error:
         remedy = f"pass one of {', '.join(_FORMATS)}"
         raise refusal("IMAGE", str(path), f"be an image that can be read ({error})", remedy) from error
     if image.mode not in _PLAIN_MODES:
@@ -152,24 +152,11 @@ def _open(path: Path) -> tuple[Image.Image, list[str]]:
     return turned, changes
 
 
-def _is_transparent(image: Image.Image) -> bool:
-    if not image.has_transparency_data:
-        return False
-    alpha = image.convert("RGBA").getchannel("A")
-    return any(byte != 255 for byte in alpha.tobytes())
-
-
-def _on_white(image: Image.Image) -> Image.Image:
-    coloured = image.convert("RGBA")
-    white = _pillow().new("RGBA", coloured.size, "white")
-    return _pillow().alpha_composite(white, coloured).convert("RGB")
-
-
-def _pillow(module: str = "Image") -> ModuleType:
+def _pillow() -> Any:
     try:
-        from PIL import Image, ImageOps
+        import PIL.ImageOps
     except ImportError as error:
         raise ImportError(
             "images are read with Pillow, which is not installed; install it with: pip install 'tribayes[plot]'"
         ) from error
-    return {"Image": Image, "ImageOps": ImageOps}[module]
+    return PIL

@@ -11,8 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from tribayes.recipes.setting import Setting
-
 
 class LeNet(nn.Module):
     """LeNet as in the paper's Section IV-A: two convolutions without activation, one hidden layer with ReLU.
@@ -27,9 +25,8 @@ class LeNet(nn.Module):
         self.fc1 = nn.Linear(50 * 4 * 4, hidden)
         self.fc2 = nn.Linear(hidden, 10)
         self.dropout = SeededDropout(dropout)
-        layers: tuple[nn.Conv2d | nn.Linear, ...] = (self.conv1, self.conv2, self.fc1, self.fc2)
-        for layer in layers:
-            _xavier(layer)
+        for layer in (self.conv1, self.conv2, self.fc1, self.fc2):
+            _start(layer, None)
 
     def forward(self, images: Tensor) -> Tensor:
         features = F.max_pool2d(self.conv1(images), 2)
@@ -132,9 +129,8 @@ class Cifar10Full(nn.Module):
         self.conv3 = nn.Conv2d(32, 64, 5, padding=2)
         self.fc = nn.Linear(64 * 4 * 4, 10)
         self.norm = WithinChannelNorm()
-        layers: tuple[nn.Conv2d | nn.Linear, ...] = (self.conv1, self.conv2, self.conv3, self.fc)
-        for layer, std in zip(layers, self.initial_std, strict=True):
-            _xavier(layer) if xavier else _gaussian(layer, std)
+        for layer, std in zip((self.conv1, self.conv2, self.conv3, self.fc), self.initial_std, strict=True):
+            _start(layer, None if xavier else std)
 
     def forward(self, images: Tensor) -> Tensor:
         features = F.relu(F.max_pool2d(self.conv1(images), 3, 2, ceil_mode=True))
@@ -144,29 +140,24 @@ class Cifar10Full(nn.Module):
         return self.fc(features.flatten(1))
 
 
-@torch.no_grad()
-def _xavier(layer: nn.Conv2d | nn.Linear) -> None:
-    bound = math.sqrt(3 / layer.weight[0].numel())
-    layer.weight.uniform_(-bound, bound)
-    nn.init.zeros_(cast(Tensor, layer.bias))
-
-
-@torch.no_grad()
-def _gaussian(layer: nn.Conv2d | nn.Linear, std: float) -> None:
-    layer.weight.normal_(std=std)
-    nn.init.zeros_(cast(Tensor, layer.bias))
+def _start(layer: nn.Module, std: float | None) -> None:
+    """Gaussian weights, or without a standard deviation those of Caffe's Xavier rule; biases at 0."""
+    weight, bias = cast(Tensor, layer.weight), cast(Tensor, layer.bias)
+    bound = math.sqrt(3 / weight[0].numel())
+    nn.init.uniform_(weight, -bound, bound) if std is None else nn.init.normal_(weight, std=std)
+    nn.init.zeros_(bias)
 
 
 class Architecture(NamedTuple):
-    """A network by name: how it is made, and the images it takes."""
+    """A network by name: how it is made, of dropout and xavier, and the images it takes."""
 
-    build: Callable[[Setting], nn.Module]
+    build: Callable[[float, bool], nn.Module]
     takes: tuple[int, int, int]
 
 
 NETWORKS = {
-    "lenet-100": Architecture(lambda setting: LeNet(100, setting.dropout), (1, 28, 28)),
-    "lenet-250": Architecture(lambda setting: LeNet(250, setting.dropout), (1, 28, 28)),
-    "cifar10-full": Architecture(lambda setting: Cifar10Full(setting.xavier), (3, 32, 32)),
-    "digits": Architecture(lambda _: DigitsNet(), (1, 8, 8)),
+    "lenet-100": Architecture(lambda dropout, _: LeNet(100, dropout), (1, 28, 28)),
+    "lenet-250": Architecture(lambda dropout, _: LeNet(250, dropout), (1, 28, 28)),
+    "cifar10-full": Architecture(lambda _, xavier: Cifar10Full(xavier), (3, 32, 32)),
+    "digits": Architecture(lambda *_: DigitsNet(), (1, 8, 8)),
 }

@@ -1,8 +1,10 @@
-"""A run of a setting: its trained network, judged by its test images and shown on a page."""
+"""A run of a setting: begun or resumed, trained, judged by its test images and shown on a page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,19 @@ import torch
 from torch import nn
 
 from tribayes._errors import refusal
+from tribayes._files import only_one
 from tribayes.data import class_names
 from tribayes.nn.module import BayesianModule
 from tribayes.recipes.examples import load_examples, load_split, prepare, shown_images
-from tribayes.recipes.recipe_trainer import build_model
-from tribayes.recipes.setting import Setting
-from tribayes.runs import Run
+from tribayes.recipes.experiments import experiment
+from tribayes.recipes.recipe_trainer import RecipeTrainer, build_model
+from tribayes.recipes.setting import Setting, check_setting
+from tribayes.runs import Examples, Run, Session, train_sessions
+from tribayes.runs.environment import choose_device, compute_repeatably
 from tribayes.runs.evaluation import LEVELS, sampled_answers
+from tribayes.runs.folder import check_free
+from tribayes.runs.records import tensorboard_log
+from tribayes.runs.session import CHECKPOINT_SECONDS
 
 
 class RecipeRun(Run):
@@ -29,6 +37,12 @@ class RecipeRun(Run):
     def comparable(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """With the fields of today's settings."""
         return Setting.from_dict(config).as_dict()
+
+    @contextmanager
+    def session(self, train: Examples, test: Examples, seconds: float = CHECKPOINT_SECONDS) -> Iterator[Session]:
+        """Its training, where it stands, with so many seconds between two checkpoints; other processes are kept out."""
+        with only_one(self.folder):
+            yield Session(self, RecipeTrainer(self.setting, train, self.seed), test, seconds)
 
     def network(self, device: torch.device) -> nn.Module:
         """The trained network, on a device."""
@@ -66,3 +80,88 @@ class RecipeRun(Run):
             levels=LEVELS,
             title=f"{setting.name}, seed {self.seed}",
         )
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was said on the command line; None where nothing was."""
+
+    name: str | None
+    folder: Path | None
+    seed: int | None
+    changes: Mapping[str, Any]
+    device: str
+    threads: int | None
+    data_dir: Path | None
+
+    @property
+    def place(self) -> Path:
+        """The run's folder, by the experiment and the seed where none is named."""
+        return self.folder or Path("runs") / f"{self.name or 'digits'}-seed{self.seed or 0}"
+
+
+def train_as_asked(request: Request, resume: bool, checkpoint_seconds: float, tensorboard: bool) -> RecipeRun:
+    """Train what was asked for, and say on standard output how it goes."""
+    run, examples = _resumed(request) if resume else _begun(request)
+    if examples is None:
+        print(f"{run.folder} is finished already.")
+        return run
+    with ExitStack() as stack:
+        session = stack.enter_context(run.session(*examples, checkpoint_seconds))
+        if tensorboard:
+            log = tensorboard_log(run.path("tensorboard"), session.trainer.iteration)
+            session.listeners.append(stack.enter_context(log))
+        for note in notes(session, resume):
+            print(note)
+        train_sessions([session])
+    print(f"\nDone: {run.folder}")
+    if isinstance(session.trainer.model, BayesianModule):
+        print(f"\n{session.trainer.model.posterior()}")
+    return run
+
+
+def _begun(request: Request) -> tuple[RecipeRun, tuple[Examples, Examples]]:
+    """A run that begins. Its folder is made last, when nothing is wrong with the rest."""
+    setting = check_setting(experiment(request.name or "digits").changed(**request.changes))
+    device = choose_device(request.device)
+    check_free(request.place)
+    compute_repeatably(request.threads)
+    train, test = load_examples(setting, request.data_dir, device)
+    if setting.batch > len(train):
+        raise refusal("batch", setting.batch, f"be at most the {len(train):,} training images", "choose a smaller one")
+    return RecipeRun.create(request.place, setting.as_dict(), request.seed or 0, device), (train, test)
+
+
+def _resumed(request: Request) -> tuple[RecipeRun, tuple[Examples, Examples] | None]:
+    """A run that was begun, without images where it is finished. What was said again must be as it was said then."""
+    run = RecipeRun.open(request.place)
+    held = run.setting.as_dict()
+    said: dict[str, tuple[Any, Any]] = {
+        "NAME": (request.name, held["name"]),
+        "--seed": (request.seed, run.seed),
+        "--threads": (request.threads, run.threads),
+        "--device": (None if request.device == "auto" else request.device, run.device),
+    }
+    said |= {f"--set {key}": (value, held[key]) for key, value in request.changes.items()}
+    for option, (asked, begun) in said.items():
+        if asked not in (None, begun):
+            remedy = "leave it out, or start anew without --resume in another folder"
+            raise refusal(option, asked, f"be {begun!r}, as {run.folder} was begun", remedy)
+    if run.finished:
+        return run, None
+    compute_repeatably(run.threads)
+    return run, load_examples(run.setting, request.data_dir, choose_device(run.device))
+
+
+def notes(session: Session, resumed: bool) -> list[str]:
+    """What to know before the training begins, or goes on: where, and what on this machine is not as it was."""
+    found = []
+    if resumed:
+        iteration = session.trainer.iteration
+        place = f"at iteration {iteration:,}" if iteration else "at the beginning: it had no checkpoint yet"
+        found = [f"{session.run.folder} goes on {place}"]
+        for change in session.run.note_resumption(iteration):
+            found.append(f"note: {change}; the result may differ from an uninterrupted run's")
+    if getattr(session.trainer, "compiled", False):
+        found.append("the network is compiled first, which takes some seconds")
+    return found

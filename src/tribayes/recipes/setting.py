@@ -1,17 +1,37 @@
-"""An experiment as data: everything that determines a run but its seed and its device."""
+"""An experiment as data: everything that determines a run but its seed and its device; and `--set key=value`."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from types import UnionType
 from typing import Any, get_origin, get_type_hints
 
-from tribayes._errors import is_number, refusal
+from tribayes._errors import refusal
+from tribayes.posterior.guards import RULES
+from tribayes.recipes.networks import NETWORKS
+from tribayes.runs.records import is_of
 
 FREQUENTIST = "frequentist"
+FAMILIES = (FREQUENTIST, "tridiagonal", "diagonal", "mean_field")
+SHAPES = {"mnist": (1, 28, 28), "fashion-mnist": (1, 28, 28), "cifar-10": (3, 32, 32), "digits": (1, 8, 8)}
 
 _FORMER = {"sampler": ("auto", "torch", "fused")}  # fields of before: the library chooses by itself what they said
+
+_WORDS: dict[Any, tuple[str, str]] = {  # for each type of a field: what a value must be, and an example
+    int: ("a whole number", "1"),
+    float: ("a finite number", "0.5"),
+    bool: ("true or false", "true"),
+    UnionType: ("true or false", "true"),
+    Mapping: ("a JSON object of pattern and finite number", '{"fc*": 0.05}'),
+}
+_CHOICES: dict[str, Any] = {"family": FAMILIES, "data": SHAPES, "network": NETWORKS, "guards": RULES}
+_RANGES: dict[str, tuple[Callable[[float], bool], str]] = {  # requirement → how to check it, and for which fields
+    "be positive": (lambda value: value > 0, "batch learning_rate tau"),
+    "be at least 0": (lambda value: value >= 0, "kl_weight kl_warmup kappa policy_gamma bias_rate validation"),
+    "lie in [0, 1)": (lambda value: 0 <= value < 1, "momentum dropout"),
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +61,7 @@ class Setting:
     dropout: float = 0.0  # frequentist only
     guards: str = "paper"
     estimator: str = "plain"  # one draw per step; "antithetic": a draw and its mirror image
-    compiled: bool | None = None  # the network by torch.compile; None: where that is faster (compiling.py)
+    compiled: bool | None = None  # the network by torch.compile; None: where that is faster (recipe_trainer.py)
     validation: int = 0  # training images held out, and tested on instead of the test set
 
     def __post_init__(self) -> None:
@@ -57,7 +77,7 @@ class Setting:
         return self.family != FREQUENTIST
 
     def as_dict(self) -> dict[str, Any]:
-        return {key: dict(value) if isinstance(value, Mapping) else value for key, value in asdict(self).items()}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Setting:
@@ -74,17 +94,49 @@ class Setting:
 
     def changed(self, **changes: Any) -> Setting:
         """The same with some fields changed."""
-        unknown = sorted(set(changes) - {item.name for item in fields(self)})
-        if unknown:
-            known = sorted(item.name for item in fields(self))
-            raise refusal("--set", unknown, f"name fields of a setting: {known}", "correct the name")
         return replace(self, **changes)
 
 
-def is_of(kind: Any, value: Any) -> bool:
-    """Whether a value that came from JSON is of the type of a field."""
-    if get_origin(kind) is Mapping:
-        return isinstance(value, dict) and all(is_of(float, each) for each in value.values())
-    if kind is float:
-        return is_number(value) and math.isfinite(value)
-    return isinstance(value, kind) and (kind is not int or not isinstance(value, bool))
+def parse_changes(words: Sequence[str]) -> dict[str, Any]:
+    """["batch=32", "xavier=true"] → {"batch": 32, "xavier": True}, by the types of the fields."""
+    types = {name: kind for name, kind in get_type_hints(Setting).items() if name != "name"}
+    changes: dict[str, Any] = {}
+    for word in words:
+        key, separator, text = word.partition("=")
+        if not separator:
+            raise refusal("--set", word, "have the form key=value", "write e.g. --set learning_rate=0.02")
+        if key not in types:
+            raise refusal("--set", key, f"name a field of a setting: {', '.join(types)}", "correct the name")
+        if key in changes:
+            raise refusal("--set", word, f"give {key!r} only once", "remove one of the two")
+        changes[key] = text if types[key] is str else _value(key, text, types[key])
+    return changes
+
+
+def _value(key: str, text: str, kind: Any) -> Any:
+    """Text as JSON of a field's type."""
+    wanted, example = _WORDS[get_origin(kind) or kind]
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if value is None or not is_of(kind, value):
+        raise refusal(f"--set {key}", text, f"be {wanted}", f"write e.g. --set '{key}={example}'")
+    return float(value) if kind is float else value
+
+
+def check_setting(setting: Setting) -> Setting:
+    """The setting, if a training can be begun with it."""
+    for name, choices in _CHOICES.items():
+        if getattr(setting, name) not in choices:
+            raise refusal(name, getattr(setting, name), f"be one of {', '.join(choices)}", "correct the word")
+    shape, takes = SHAPES[setting.data], NETWORKS[setting.network].takes
+    if takes != shape:
+        fitting = [name for name, each in NETWORKS.items() if each.takes == shape]
+        requirement = f"take the images of {setting.data!r}, but it takes {'×'.join(map(str, takes))}"
+        raise refusal("network", setting.network, requirement, f"choose {' or '.join(fitting)}")
+    for requirement, (is_legal, names) in _RANGES.items():
+        for name in names.split():
+            if not is_legal(getattr(setting, name)):
+                raise refusal(name, getattr(setting, name), requirement, "change the value")
+    return setting

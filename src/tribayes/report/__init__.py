@@ -2,11 +2,7 @@
 
     tribayes.report.classification_report("report.html", pred, targets, model=model, images=images)
 
-or, piece by piece,
-
-    >>> page = tribayes.report.Report("My data")
-    >>> section = page.section("Numbers").table(["quantity", "value"], [["error", 0.0139]])
-    >>> path = page.write(folder / "report.html")
+or piece by piece, with `Report`.
 """
 
 from tribayes.report.classification_page import classification_report

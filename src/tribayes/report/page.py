@@ -1,25 +1,64 @@
-"""A page of sections: text, tables and pictures, in one file that needs nothing else."""
+"""A page of sections in one file that needs nothing else: text, all of it escaped, tables, and pictures inside."""
 
 from __future__ import annotations
 
+import base64
+import math
 import os
 from collections.abc import Mapping, Sequence
+from html import escape
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from tribayes._errors import refusal
+from tribayes._errors import is_number, refusal, wrong_type
 from tribayes._files import make_folder, store
-from tribayes.report.css import CSS
-from tribayes.report.html import html_table, safe
-from tribayes.report.picture import html_picture
+from tribayes._text import minus, number
 
+_LEAST_DECIMALS, _MOST_DECIMALS = 2, 4
+_LIMIT = 110_000  # bytes of a picture; a third more in base64, so below 150 kB in the page
+_FORMS = (("svg", 150), ("png", 160), ("png", 120), ("png", 90), ("png", 60))  # and dots per inch, in this order
 
-class _Block(NamedTuple):
-    html: str
-    beside: bool  # whether it may stand beside its neighbours on a wide screen
+# The look, for a phone first: one column, no scripts, nothing fetched; light or dark as the reader's device.
+_CSS = """
+:root { color-scheme: light dark; --ink: #1c1c1c; --soft: #5c5c5c; --paper: #ffffff; --line: #d5d5d5; --tint: #f3f5f7; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8e8e8; --soft: #a9a9a9; --paper: #16181b; --line: #3a3d42; --tint: #22252a; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem; max-width: 80rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; overflow-wrap: break-word; }
+h1 { font-size: 1.6rem; line-height: 1.2; margin: .5rem 0 .25rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; padding-top: .6rem; border-top: 1px solid var(--line); }
+p { margin: .5rem 0; max-width: 42rem; }
+.lead { font-size: 1.05rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: var(--soft); font-size: .9rem; padding-bottom: .3rem; }
+th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { font-weight: 600; }
+thead th { border-bottom: 2px solid var(--line); }
+.number { text-align: right; white-space: nowrap; }
+.beside { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1.2rem 1.8rem; align-items: start;
+  margin: .8rem 0; }
+@media (min-width: 46rem) { .beside { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
+@media (min-width: 72rem) { .beside.three { grid-template-columns: repeat(3, minmax(0, 1fr)); } }
+figure { margin: 0; }
+figure img { display: block; width: 100%; height: auto; background: #ffffff; border: 1px solid var(--line);
+  border-radius: 6px; padding: 4px; }
+figcaption { color: var(--soft); font-size: .92rem; margin-top: .4rem; }
+dl { margin: .5rem 0; max-width: 42rem; }
+dt { font-weight: 600; margin-top: .5rem; }
+dd { margin: 0; }
+footer { margin-top: 2.5rem; padding-top: .6rem; border-top: 1px solid var(--line); color: var(--soft);
+  font-size: .85rem; }
+@media (max-width: 30rem) { body { padding: .75rem; } table { font-size: .85rem; } th, td { padding-right: .55rem; } }
+@media print { body { max-width: none; } figure, table { break-inside: avoid; } }
+"""
 
 
 class Section:
@@ -27,44 +66,40 @@ class Section:
 
     def __init__(self, heading: str) -> None:
         self.heading = heading
-        self._blocks: list[_Block] = []
+        self._blocks: list[tuple[str, bool]] = []  # HTML; whether it may stand beside others on a wide screen
 
     def text(self, text: str) -> Self:
         """A paragraph."""
-        self._blocks.append(_Block(f"<p>{safe(text)}</p>\n", beside=False))
-        return self
+        return self._add(f"<p>{_safe(text)}</p>\n", beside=False)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "") -> Self:
         """A table; numbers are formatted and stand to the right."""
-        self._blocks.append(_Block(html_table(header, rows, caption), beside=True))
-        return self
+        return self._add(_table(header, rows, caption), beside=True)
 
     def picture(self, figure: Figure, alt: str, caption: str) -> Self:
         """A matplotlib figure. `alt` says in words what it shows, `caption` what to make of it.
 
         Pictures and tables that follow each other stand side by side where the screen is wide enough.
         """
-        self._blocks.append(_Block(html_picture(figure, alt, caption), beside=True))
-        return self
+        return self._add(_picture(figure, alt, caption), beside=True)
 
     def definitions(self, meanings: Mapping[str, str]) -> Self:
         """Terms and what they mean."""
-        items = "".join(f"<dt>{safe(term)}</dt><dd>{safe(text)}</dd>\n" for term, text in meanings.items())
-        self._blocks.append(_Block(f"<dl>\n{items}</dl>\n", beside=False))
+        items = "".join(f"<dt>{_safe(term)}</dt><dd>{_safe(text)}</dd>\n" for term, text in meanings.items())
+        return self._add(f"<dl>\n{items}</dl>\n", beside=False)
+
+    def _add(self, html: str, beside: bool) -> Self:
+        self._blocks.append((html, beside))
         return self
 
     def html(self) -> str:
         """The section's HTML."""
-        groups = groupby(self._blocks, key=lambda block: block.beside)
-        parts = [_arranged([block.html for block in blocks], beside) for beside, blocks in groups]
-        return f"<section>\n<h2>{safe(self.heading)}</h2>\n{''.join(parts)}</section>\n"
-
-
-def _arranged(blocks: Sequence[str], beside: bool) -> str:
-    if not beside:
-        return "".join(blocks)
-    columns = "beside three" if len(blocks) % 3 == 0 else "beside"
-    return f'<div class="{columns}">\n{"".join(blocks)}</div>\n'
+        parts = []
+        for beside, group in groupby(self._blocks, key=lambda block: block[1]):
+            blocks = [html for html, _ in group]
+            columns = "beside three" if len(blocks) % 3 == 0 else "beside"
+            parts += [f'<div class="{columns}">\n', *blocks, "</div>\n"] if beside else blocks
+        return f"<section>\n<h2>{_safe(self.heading)}</h2>\n{''.join(parts)}</section>\n"
 
 
 class Report:
@@ -92,14 +127,14 @@ class Report:
 
     def html(self) -> str:
         """The whole page."""
-        lead = f'<p class="lead">{safe(self.lead)}</p>\n' if self.lead else ""
-        footer = f"<footer>{safe(self.footer)}</footer>\n" if self.footer else ""
+        lead = f'<p class="lead">{_safe(self.lead)}</p>\n' if self.lead else ""
+        footer = f"<footer>{_safe(self.footer)}</footer>\n" if self.footer else ""
         body = "".join(section.html() for section in self._sections)
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{safe(self.title)}</title>\n<style>{CSS}</style>\n</head>\n"
-            f"<body>\n<h1>{safe(self.title)}</h1>\n{lead}{body}{footer}</body>\n</html>\n"
+            f"<title>{_safe(self.title)}</title>\n<style>{_CSS}</style>\n</head>\n"
+            f"<body>\n<h1>{_safe(self.title)}</h1>\n{lead}{body}{footer}</body>\n</html>\n"
         )
 
     def write(self, path: str | os.PathLike[str]) -> Path:
@@ -110,3 +145,82 @@ class Report:
         make_folder(target.parent)
         store(target, self.html().encode(), contested=True)
         return target
+
+
+def _safe(text: str) -> str:
+    """`text` for any place in HTML, attributes included; a percent sign never begins a line.
+
+    >>> _safe("<b> 5 %")
+    '&lt;b&gt; 5\\xa0%'
+    """
+    return escape(text).replace(" %", "\u00a0%")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "") -> str:
+    """A column is numeric where all its cells are numbers (None is an empty one); wide tables scroll by themselves.
+
+    >>> print(_table(["name", "K"], [["weight", 1200]]))
+    <div class="wide"><table>
+    <thead><tr><th scope="col">name</th><th scope="col" class="number">K</th></tr></thead>
+    <tbody>
+    <tr><th scope="row">weight</th><td class="number">1,200</td></tr>
+    </tbody>
+    </table></div>
+    """
+    for place, row in enumerate(rows):
+        if len(row) != len(header):
+            remedy = "give every row a cell for each column"
+            raise refusal(f"rows[{place}]", row, f"have {len(header)} cells, as the header has", remedy)
+    columns = [[row[place] for row in rows] for place in range(len(header))]
+    numeric = [any(map(is_number, cells)) and all(c is None or is_number(c) for c in cells) for cells in columns]
+    tags = ["td" if is_numeric or place else 'th scope="row"' for place, is_numeric in enumerate(numeric)]
+    head = _row(['th scope="col"'] * len(header), header, numeric)
+    body = "".join(_row(tags, row, numeric) + "\n" for row in zip(*map(_texts, columns), strict=True))
+    title = f"<caption>{_safe(caption)}</caption>\n" if caption else ""
+    inside = f"{title}<thead>{head}</thead>\n<tbody>\n{body}</tbody>\n"
+    return f'<div class="wide"><table>\n{inside}</table></div>\n'
+
+
+def _texts(cells: Sequence[object]) -> list[str]:
+    """The cells of a column as a reader wants them: numbers with the same decimals, enough for the smallest."""
+    sizes = [abs(cell) for cell in cells if isinstance(cell, float) and cell and math.isfinite(cell)]
+    decimals = min(_MOST_DECIMALS, max(_LEAST_DECIMALS, 1 - math.floor(math.log10(min(sizes, default=1.0)))))
+    texts = []
+    for cell in cells:
+        if isinstance(cell, int | float) and is_number(cell):
+            texts.append(minus(number(cell, decimals)))
+        else:
+            texts.append("" if cell is None else str(cell))
+    return texts
+
+
+def _row(tags: Sequence[str], texts: Sequence[str], numeric: Sequence[bool]) -> str:
+    """A row of cells; what opens a cell may have attributes, and numbers have one more."""
+    cells = []
+    for tag, text, is_numeric in zip(tags, texts, numeric, strict=True):
+        opening = f'{tag} class="number"' if is_numeric else tag
+        cells.append(f"<{opening}>{_safe(text)}</{tag[:2]}>")
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _picture(figure: Figure, alt: str, caption: str) -> str:
+    """The figure with a text for those who do not see it and a sentence for those who do."""
+    if not isinstance(figure, Figure):
+        raise wrong_type("figure", type(figure).__name__, "be a matplotlib Figure", "pass ax.figure")
+    width, height = (round(96 * inches) for inches in figure.get_size_inches())
+    kind, data = _compact(figure)
+    source = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+    image = f'<img src="{source}" width="{width}" height="{height}" alt="{_safe(alt)}">'
+    return f"<figure>{image}<figcaption>{_safe(caption)}</figcaption></figure>\n"
+
+
+def _compact(figure: Figure) -> tuple[str, bytes]:
+    """The first form of the figure that is small enough, else the last."""
+    with rc_context({"svg.hashsalt": "tribayes"}):  # the same figure gives the same bytes
+        for kind, resolution in _FORMS:
+            buffer = BytesIO()
+            unchanging = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+            figure.savefig(buffer, format=kind, dpi=resolution, metadata=unchanging)
+            if buffer.tell() <= _LIMIT:
+                break
+    return "image/png" if kind == "png" else "image/svg+xml", buffer.getvalue()

@@ -8,15 +8,14 @@
 
 Kill it at any moment and run the same program again: it ends with the same bits.
 
-Inside: `trainer` takes steps, `folder` knows the files, `session` writes what is due, `side_by_side` trains several
-runs on one GPU, and `run` puts them together.
+Inside: `trainer` takes steps, `folder` knows the files, `session` writes what is due, `run` puts them together.
 """
 
+from tribayes.runs.batches import Examples
 from tribayes.runs.evaluation import comparison, evaluate
 from tribayes.runs.records import Record
 from tribayes.runs.run import Run
-from tribayes.runs.session import Session, train_sessions
-from tribayes.runs.signals import Stopped
-from tribayes.runs.trainer import Examples, Trainer
+from tribayes.runs.session import Session, Stopped, train_sessions
+from tribayes.runs.trainer import Trainer
 
 __all__ = ["Examples", "Record", "Run", "Session", "Stopped", "Trainer", "comparison", "evaluate", "train_sessions"]

@@ -6,23 +6,21 @@ one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from tribayes._errors import refusal
 from tribayes._files import store
 from tribayes.runs.folder import RunFolder, first_difference
-from tribayes.runs.tensor_file import read_tensors, unusable, write_tensors
+from tribayes.runs.tensor_file import unusable
 from tribayes.runs.trainer import Trainer
 
 _ELSEWHERE = "start anew in another folder"
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """What was read from a file: the trainer's state, how long it had trained, and what it was given."""
 
     path: Path
@@ -39,21 +37,19 @@ def previous_of(path: Path) -> Path:
 
 def write_checkpoint(run: RunFolder, trainer: Trainer, seconds: float) -> None:
     """Write the trainer's state; what was there is kept as the previous checkpoint."""
-    facts = run.facts("checkpoint") | {"iteration": trainer.iteration, "seconds": seconds}
-    given = trainer.description()
-    path = run.checkpoint
+    state, given, path = trainer.state(), trainer.description(), run.checkpoint
     if path.exists():
         store(previous_of(path), path.read_bytes())
-    write_tensors(path, trainer.state(), facts | ({"training": given} if given else {}))
+    run.write(path, "checkpoint", state, given, iteration=trainer.iteration, seconds=seconds)
 
 
 def read_checkpoint(run: RunFolder, path: Path | None = None) -> Checkpoint:
     """The run's checkpoint, or that at `path`; an error where it is torn, or of another run."""
     path = run.checkpoint if path is None else path
-    tensors, facts = read_tensors(path, _remedy(path))
-    run.check_owner(path, facts, "checkpoint")
-    training = facts.get("training", {})
-    return Checkpoint(path, tensors, int(facts["iteration"]), float(facts["seconds"]), training)
+    previous = previous_of(path)
+    rename = f"to continue from the checkpoint before it, rename {previous} to {path.name}"
+    tensors, facts = run.read(path, "checkpoint", rename if previous.exists() else _ELSEWHERE)
+    return Checkpoint(path, tensors, facts["iteration"], facts["seconds"], facts.get("training", {}))
 
 
 def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
@@ -72,20 +68,17 @@ def check_same_training(trainer: Trainer, before: dict[str, Any], folder: Path) 
     """Refuse to go on with something else than the run in `folder` was begun with."""
     now = trainer.description()
     key = first_difference(before, now)
-    if key is None:
-        return
-    ours, theirs = _narrowed(now.get(key), before.get(key))
-    remedy = "pass what was passed then, or begin another run in another folder"
-    raise refusal(key, ours, f"be {theirs!r}, as the run in {folder} was begun", remedy)
+    if key is not None:
+        ours, theirs = _narrowed(now.get(key), before.get(key))
+        remedy = "pass what was passed then, or begin another run in another folder"
+        raise refusal(key, ours, f"be {theirs!r}, as the run in {folder} was begun", remedy)
 
 
 def _narrowed(ours: Any, theirs: Any) -> tuple[Any, Any]:
     """The part in which two values differ, for a message that can be read."""
     if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         return _narrowed(*next((a, b) for a, b in zip(ours, theirs, strict=True) if a != b))
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        key = first_difference(ours, theirs)
-        assert key is not None  # they differ
+    if isinstance(ours, dict) and isinstance(theirs, dict) and (key := first_difference(ours, theirs)):
         return {key: ours.get(key)}, {key: theirs.get(key)}
     return ours, theirs
 
@@ -93,10 +86,3 @@ def _narrowed(ours: Any, theirs: Any) -> tuple[Any, Any]:
 def _shapes(tensors: dict[str, Tensor]) -> dict[str, Any]:
     """Of all but an optimizer's own tensors, which many make only in their first step."""
     return {n: (tensor.shape, tensor.dtype) for n, tensor in tensors.items() if not n.startswith("optimizer.")}
-
-
-def _remedy(path: Path) -> str:
-    previous = previous_of(path)
-    if not previous.exists():
-        return _ELSEWHERE
-    return f"to continue from the checkpoint before it, rename {previous} to {path.name}"

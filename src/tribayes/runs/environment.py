@@ -20,45 +20,43 @@ def choose_device(word: str) -> torch.device:
     if word not in ("auto", "cpu", "cuda"):
         raise refusal("--device", word, 'be "auto", "cpu" or "cuda"', "correct the word")
     if word == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    check_device(torch.device(word))
-    return torch.device(word)
+        word = "cuda" if torch.cuda.is_available() else "cpu"
+    return check_device(torch.device(word))
 
 
-def check_device(device: torch.device) -> None:
-    """Refuse what runs know nothing of, and a GPU that is not there."""
+def check_device(device: torch.device) -> torch.device:
+    """The device, unless runs know nothing of its kind, or it is a GPU that is not there."""
     if device.type not in ("cpu", "cuda"):
         raise refusal("device", str(device), "be a CPU or a CUDA device", 'pass "cpu" or "cuda"')
     if device.type == "cuda" and not torch.cuda.is_available():
         remedy = "use --device cpu, or install torch for CUDA"
         raise refusal("--device", str(device), "be there, but torch sees no GPU", remedy)
+    return device
 
 
-def compute_repeatably() -> None:
-    """Choose algorithms that give the same bits every time. Call it before the GPU is first used."""
+def compute_repeatably(threads: int | None = None) -> None:
+    """Choose algorithms that give the same bits every time. Call it before the GPU is first used.
+
+    Sums on a CPU depend on the number of threads, too; None leaves torch's choice.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
+    if threads is not None:
+        torch.set_num_threads(threads)
 
 
 @contextmanager
 def repeatable(threads: int) -> Iterator[None]:
-    """The same for a while, with so many threads of the CPU, on whose number sums depend."""
+    """The same for a while."""
     cudnn = torch.backends.cudnn
     before = torch.get_num_threads(), cudnn.deterministic, cudnn.benchmark
-    compute_repeatably()
-    torch.set_num_threads(threads)
+    compute_repeatably(threads)
     try:
         yield
     finally:
         torch.set_num_threads(before[0])
         cudnn.deterministic, cudnn.benchmark = before[1:]
-
-
-def use_threads(count: int | None) -> None:
-    """So many threads on the CPU; None leaves torch's choice."""
-    if count is not None:
-        torch.set_num_threads(count)
 
 
 def environment(device: torch.device) -> dict[str, str | int | None]:
@@ -78,10 +76,8 @@ def environment(device: torch.device) -> dict[str, str | int | None]:
 
 def device_name(device: torch.device) -> str:
     """What the device is called by its maker."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
-
-
-def _processor() -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
     listed = Path("/proc/cpuinfo")  # Linux; platform.processor() is empty there
     lines = listed.read_text().splitlines() if listed.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -18,14 +18,13 @@ from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.stage import ModelDraw, Stage
 from tribayes.posterior.streams import Stream
 from tribayes.prediction import ClassificationSummary, ClassPredictive, predict
-from tribayes.prediction.samples import Drawn
-from tribayes.prediction.selection import confidently_wrong, telling_examples
+from tribayes.prediction.classification import confidently_wrong
 from tribayes.prediction.source import entropy
+from tribayes.runs.batches import Examples
 from tribayes.runs.folder import RunFolder
-from tribayes.runs.trainer import Examples, posterior_rows
+from tribayes.runs.trainer import posterior_rows
 
 LEVELS = (0.95, 0.99)
-OUTPUT_UNIT = 10_000  # outputs of the example images are stored in so many parts, as whole numbers: half the bytes
 
 _BATCH = 1000
 _STREAM = 4  # of the tree of seeds; the trainer uses 0 to 3, and 5
@@ -39,9 +38,8 @@ def evaluate(model: nn.Module, test: Examples, seed: int, samples: int = 200, pr
     (None where nothing, or everything, is wrong).
 
     Of a Bayesian one also: `samples`; `certain`, level → the four counts; `mean_network_error`, of the network at its
-    means; `posterior`, τ and ρ of every tensor; `confidently_wrong`, the wrong predictions that are quite certain at
-    95 %, the most confident first; and `examples`, three inputs with what every sampled network said of them
-    (`tribayes.prediction.selection.telling_examples` says which).
+    means; `posterior`, τ and ρ of every tensor; and `confidently_wrong`, the wrong predictions that are quite certain
+    at 95 %, the most confident first.
 
     Args:
         model: as trained, on the device of the examples; its outputs are logits.
@@ -56,8 +54,7 @@ def evaluate(model: nn.Module, test: Examples, seed: int, samples: int = 200, pr
     if not posterior_rows(model):
         mean = mean_answers(model, test)
         return _scores(ClassificationSummary.of(mean, test.targets.cpu(), {}, entropy(mean), samples=None))
-    pred = sampled_answers(model, test, seed, samples, progress)
-    targets = test.targets.cpu()
+    pred, targets = sampled_answers(model, test, seed, samples, progress), test.targets.cpu()
     summary = pred.summary(targets, LEVELS)
     rows, wrong = posterior_rows(model).items(), confidently_wrong(pred, targets)
     return {
@@ -67,7 +64,6 @@ def evaluate(model: nn.Module, test: Examples, seed: int, samples: int = 200, pr
         "mean_network_error": float((mean_answers(model, test).argmax(-1) != targets).double().mean()),
         "posterior": [{"name": name, "K": r.K, "tau": short(r.tau), "rho": short(r.rho)} for name, r in rows],
         "confidently_wrong": {"index": wrong, "true": targets[wrong].tolist(), "predicted": pred.label[wrong].tolist()},
-        "examples": _examples(model, pred, test),
     }
 
 
@@ -75,14 +71,9 @@ def sampled_answers(
     model: nn.Module, test: Examples, seed: int, samples: int, progress: bool = False, keep_samples: bool = False
 ) -> ClassPredictive:
     """What the sampled networks say: the same networks for the same seed, whatever they are asked."""
+    stream = Stream((seed, _STREAM)).number
     return predict(
-        model,
-        test.inputs,
-        samples,
-        seed=Stream((seed, _STREAM)).number,
-        progress=progress,
-        keep_samples=keep_samples,
-        levels=LEVELS,
+        model, test.inputs, samples, seed=stream, progress=progress, keep_samples=keep_samples, levels=LEVELS
     )
 
 
@@ -101,35 +92,9 @@ def short(value: float) -> float:
 
 
 def _scores(summary: ClassificationSummary) -> dict[str, Any]:
-    auroc = summary.error_auroc
-    return {
-        "examples_tested": summary.examples,
-        "error": summary.error,
-        "nll": short(summary.nll),
-        "brier": short(summary.brier),
-        "ece": short(summary.ece),
-        "auroc_errors": None if auroc is None else short(auroc),
-    }
-
-
-def _examples(model: nn.Module, pred: ClassPredictive, test: Examples) -> dict[str, dict[str, Any]]:
-    """The chosen examples, asked again alone: the same seed draws the same networks."""
-    chosen = telling_examples(pred, test.targets.cpu())
-    if not chosen:
-        return {}
-    assert isinstance(pred.origin, Drawn)
-    asked = test.chosen(torch.tensor(list(chosen.values()), device=test.targets.device))
-    again = predict(model, asked, pred.sample_count, seed=pred.origin.seed, progress=False)
-    parts = (again.samples * OUTPUT_UNIT).round().int()
-    return {
-        kind: {
-            "index": number,
-            "true": int(test.targets[number]),
-            "predicted": int(pred.label[number]),
-            "outputs": parts[:, place].tolist(),
-        }
-        for place, (kind, number) in enumerate(chosen.items())
-    }
+    auroc = None if summary.error_auroc is None else short(summary.error_auroc)
+    scores = {name: short(getattr(summary, name)) for name in ("nll", "brier", "ece")}
+    return {"examples_tested": summary.examples, "error": summary.error, **scores, "auroc_errors": auroc}
 
 
 def comparison(runs: Sequence[RunFolder]) -> str:
@@ -140,8 +105,7 @@ def comparison(runs: Sequence[RunFolder]) -> str:
 
 
 def _row(run: RunFolder) -> list[object]:
-    found = run.evaluation()
-    scores = ClassificationSummary.from_dict(found)
+    scores = ClassificationSummary.from_dict(run.evaluation())
     counts = scores.counts.get(_COMPARED)
     cells = [percent(scores.error, 2), scores.nll, scores.brier, percent(scores.ece, 2)]
     return [str(run.folder), run.name, run.seed, *cells, *(vars(counts).values() if counts else [None] * 4)]

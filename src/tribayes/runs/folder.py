@@ -24,7 +24,7 @@ from tribayes._errors import refusal
 from tribayes._files import make_folder, read_json, store_json
 from tribayes.inference.fit import History
 from tribayes.runs.environment import check_device, environment
-from tribayes.runs.records import Record, read_records
+from tribayes.runs.records import Record, is_of, read_records
 from tribayes.runs.tensor_file import copied, read_tensors, unusable, write_tensors
 from tribayes.runs.trainer import posterior_rows
 
@@ -50,16 +50,16 @@ class RunFolder:
     def create(cls, folder: Path | str, config: Mapping[str, Any], seed: int, device: torch.device | str) -> Self:
         """Begin a run in a folder that is new or empty, or in which a start was cut short.
 
-        Args:
-            folder: of this run alone.
-            config: plain values (as JSON has them) that determine the result; whoever opens the run finds them again.
-            seed: determines the result too.
-            device: where it is computed.
+        Config (plain values, as JSON has them), seed and device determine the result; who opens the run finds them.
         """
-        folder, device = Path(folder), torch.device(device)
+        folder, device = Path(folder), check_device(torch.device(device))
         check_free(folder)
-        check_device(device)
-        run = cls(folder, _plain(config), seed, device.type, torch.get_num_threads())
+        try:
+            plain = json.loads(json.dumps(dict(config), allow_nan=False))  # as it will be read again
+        except (TypeError, ValueError) as error:
+            remedy = "use numbers, words, lists and dicts"
+            raise refusal("config", config, f"be plain values ({error})", remedy) from error
+        run = cls(folder, plain, seed, device.type, torch.get_num_threads())
         place = environment(device)
         make_folder(folder)
         store_json(run.path(_ENVIRONMENT), place)
@@ -82,7 +82,7 @@ class RunFolder:
             raise unusable(path, problem, "use the tribayes that wrote it, or start anew in another folder")
         kinds = {"setting": dict, "seed": int, "device": str, "threads": int}
         for key, kind in kinds.items():
-            if type(found.get(key)) is not kind:
+            if not is_of(kind, found.get(key)):
                 problem = f"is damaged: its {key} is {found.get(key)!r}"
                 raise unusable(path, problem, "restore it, or start anew in another folder")
         return cls(folder, *(found[key] for key in kinds))
@@ -92,7 +92,7 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """What the run is called in a table: by its config, else by its folder."""
+        """By the run's config, else by its folder."""
         return str(self.config.get("name", self.folder.name))
 
     @property
@@ -137,15 +137,15 @@ class RunFolder:
             store_json(self.path(_ENVIRONMENT), before | {"resumed": resumed})
         return changed
 
-    def save_model(self, model: nn.Module, objective: nn.Module | None = None, **facts: Any) -> None:
-        """Keep the trained network, and what an objective has learned; once it is there, the run is finished."""
+    def save_model(self, model: nn.Module, objective: nn.Module, training: Mapping[str, Any]) -> None:
+        """Keep the trained network, and what the objective has learned; once it is there, the run is finished."""
         rows = [asdict(row) | {"name": name} for name, row in posterior_rows(model).items()]
         if rows:
             store_json(self.path("posterior.json"), rows)
         tensors = copied(model.state_dict(), "model")
-        learned = copied(objective.state_dict(), "objective") if objective is not None else {}
+        learned = copied(objective.state_dict(), "objective")
         tensors |= {_OBJECTIVE + name: value for name, value in learned.items()}
-        write_tensors(self.final, tensors, self.facts("trained network") | facts)
+        self.write(self.final, "trained network", tensors, training)
 
     def load_model(self, build: Callable[[], nn.Module], device: torch.device | str | None = None) -> nn.Module:
         """The trained network: `build` makes one of its kind, which is given the trained weights."""
@@ -158,8 +158,8 @@ class RunFolder:
         if not self.finished:
             remedy = f"finish it, as with: tribayes fit --resume --run {self.folder}"
             raise refusal("RUN", str(self.folder), "be finished, but it has no final.safetensors", remedy)
-        tensors, facts = read_tensors(self.final, "remove it, and make it anew from the last checkpoint with --resume")
-        self.check_owner(self.final, facts, "trained network")
+        remedy = "remove it, and make it anew from the last checkpoint with --resume"
+        tensors, facts = self.read(self.final, "trained network", remedy)
         learned = {key.removeprefix(_OBJECTIVE): tensors.pop(key) for key in [*tensors] if key.startswith(_OBJECTIVE)}
         return tensors, learned, facts
 
@@ -181,12 +181,16 @@ class RunFolder:
         """A config as it is compared with another; a subclass may say here what older ones meant."""
         return config
 
-    def facts(self, kind: str) -> dict[str, Any]:
-        """What a file of this run says about itself."""
-        return {"format": FORMAT, "kind": kind, "setting": self.config, "seed": self.seed}
+    def write(
+        self, path: Path, kind: str, tensors: Mapping[str, Tensor], training: Mapping[str, Any], **facts: Any
+    ) -> None:
+        """Write tensors of this run; `training` is what the trainer was given beside the config."""
+        origin = {"format": FORMAT, "kind": kind, "setting": self.config, "seed": self.seed}
+        write_tensors(path, tensors, origin | facts | ({"training": training} if training else {}))
 
-    def check_owner(self, path: Path, facts: Mapping[str, Any], kind: str) -> None:
-        """Refuse a file of another kind, another version or another run."""
+    def read(self, path: Path, kind: str, remedy: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Read them again, with their facts; a file that is torn, or of another kind, version or run, is refused."""
+        tensors, facts = read_tensors(path, remedy)
         remedy = "put the right file in its place"
         if facts.get("kind") != kind:
             raise unusable(path, f"is no {kind} but of the kind {facts.get('kind')!r}", remedy)
@@ -198,6 +202,7 @@ class RunFolder:
         if key is not None:
             problem = f"belongs to another run: its {key} is {held.get(key)!r}, not {own.get(key)!r}"
             raise unusable(path, problem, remedy)
+        return tensors, facts
 
 
 def check_free(folder: Path) -> None:
@@ -215,15 +220,6 @@ def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | 
 
 def _is_free(folder: Path) -> bool:
     return folder.is_dir() and {path.name for path in folder.iterdir()} <= _OF_A_START
-
-
-def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """As it will be read again; an error where it cannot be written."""
-    try:
-        found = json.loads(json.dumps(dict(config), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise refusal("config", config, f"be plain values ({error})", "use numbers, words, lists and dicts") from error
-    return dict(found)
 
 
 def _read_object(path: Path) -> dict[str, Any]:

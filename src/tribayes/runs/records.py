@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import takewhile, zip_longest
 from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
 
 from tribayes._errors import is_number
 from tribayes._files import add_line, store
 from tribayes.runs.trainer import WINDOW
 
-_INTERVALS = (10, 20, 50, 100, 200, 500, 1000)  # each divides WINDOW, so no record needs losses of two windows
+_INTERVALS = (10, 20, 50, 100, 200, 500, WINDOW)  # each divides WINDOW, so no record needs losses of two windows
 _FEWEST = 20  # records per run, where it is long enough
 
 
@@ -34,17 +36,24 @@ class Record:
     test_nll: float | None = None  # under the same draws, nats per example
 
     def __post_init__(self) -> None:
-        numbers = (self.iteration, self.loss, self.loss_std, self.nll, self.nll_std, self.learning_rate, self.seconds)
-        optional = [value for value in (self.one_sample_error, self.test_nll) if value is not None]
-        values = [*numbers, *optional, *dict(self.tau).values(), *dict(self.rho).values()]
-        if not all(map(is_number, values)) or not isinstance(self.iteration, int):
-            raise TypeError("a record holds numbers")
+        if not all(is_of(kind, getattr(self, name)) for name, kind in get_type_hints(Record).items()):
+            raise TypeError("a record holds finite numbers")
+
+
+def is_of(kind: Any, value: Any) -> bool:
+    """Whether a value that came from JSON is of the type of a field: a number is finite, and no bool."""
+    if get_origin(kind) is Mapping:
+        return isinstance(value, dict) and all(is_of(get_args(kind)[1], each) for each in value.values())
+    if get_args(kind):  # this or None
+        return any(is_of(one, value) for one in get_args(kind))
+    if kind in (int, float):
+        return is_number(value) and math.isfinite(value) and isinstance(value, int | kind)
+    return isinstance(value, kind)
 
 
 def interval_of(iterations: int) -> int:
     """How many steps a record covers."""
-    fitting = [interval for interval in _INTERVALS if interval <= min(WINDOW, iterations // _FEWEST)]
-    return fitting[-1] if fitting else _INTERVALS[0]
+    return max((each for each in _INTERVALS if each <= iterations // _FEWEST), default=_INTERVALS[0])
 
 
 def is_due(iteration: int, iterations: int) -> bool:
@@ -58,36 +67,30 @@ def add_record(path: Path, record: Record) -> None:
 
 def read_records(path: Path) -> list[Record]:
     """All records; an error that names the line where one is damaged."""
-    lines = path.read_bytes().splitlines()
-    found = [_parsed(line) for line in lines]
-    for number, record in enumerate(found, 1):
-        if record is None:
+    records = []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        if (record := _parsed(line)) is None:
             raise ValueError(f"{path} is damaged in line {number}; resume its run, or start anew in another folder.")
-    return [record for record in found if record is not None]
+        records.append(record)
+    return records
 
 
 def cut_back(path: Path, iteration: int, iterations: int) -> None:
     """Drop what was written after `iteration`, as a resumed run will write it again; what was before must be there."""
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    kept = list(takewhile(lambda line: _is_until(line, iteration), lines))
-    held = [record.iteration for line in kept if (record := _parsed(line))]
+    parsed = takewhile(lambda record: record is not None and record.iteration <= iteration, map(_parsed, lines))
+    held = [record.iteration for record in parsed if record is not None]
     interval = interval_of(iterations)
-    wanted = list(range(interval, iteration + 1, interval))
+    wanted = [*range(interval, iteration + 1, interval)]
     wanted += [iteration] if iteration == iterations and iteration % interval else []
     if held != wanted:
-        pairs = zip_longest(wanted, held)
-        missing = next(due or extra for due, extra in pairs if due != extra)
+        missing = next(due or extra for due, extra in zip_longest(wanted, held) if due != extra)
         raise ValueError(
             f"{path} is damaged: its record of iteration {missing:,} is missing or not expected, while the checkpoint "
             f"is of iteration {iteration:,}; restore it, or start anew in another folder."
         )
-    if kept != lines or not path.exists():
-        store(path, b"".join(kept))
-
-
-def _is_until(line: bytes, iteration: int) -> bool:
-    record = _parsed(line)
-    return record is not None and record.iteration <= iteration
+    if len(held) < len(lines) or not path.exists():
+        store(path, b"".join(lines[: len(held)]))
 
 
 def _parsed(line: bytes) -> Record | None:
@@ -111,12 +114,13 @@ def tensorboard_log(folder: Path, first: int) -> Iterator[Callable[[Record], Non
     with SummaryWriter(str(folder), purge_step=first + 1) as writer:
 
         def listen(record: Record) -> None:
-            for name in ("loss", "nll", "one_sample_error", "test_nll", "learning_rate"):
-                if getattr(record, name) is not None:
-                    writer.add_scalar(name, getattr(record, name), record.iteration)
+            scalars = {name: getattr(record, name) for name in ("loss", "nll", "one_sample_error", "test_nll")}
+            scalars["learning_rate"] = record.learning_rate
             for kind, values in (("tau", record.tau), ("rho", record.rho)):
-                for tensor, value in values.items():
-                    writer.add_scalar(f"{kind}/{tensor}", value, record.iteration)
+                scalars |= {f"{kind}/{tensor}": value for tensor, value in values.items()}
+            for name, value in scalars.items():
+                if value is not None:
+                    writer.add_scalar(name, value, record.iteration)
             writer.flush()
 
         yield listen

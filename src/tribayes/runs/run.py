@@ -14,15 +14,15 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal, wrong_type
 from tribayes._files import only_one
+from tribayes.inference.objective import Objective
+from tribayes.runs.batches import Examples, Inputs
 from tribayes.runs.checkpoint import check_same_training
-from tribayes.runs.display import NoDisplay, train_shown
 from tribayes.runs.environment import repeatable
 from tribayes.runs.evaluation import evaluate
 from tribayes.runs.folder import RunFolder, first_difference
 from tribayes.runs.records import Record
-from tribayes.runs.session import CHECKPOINT_SECONDS, Session, train_sessions
-from tribayes.runs.signals import Stopped
-from tribayes.runs.trainer import Examples, Inputs, Objective, Schedule, Trainer
+from tribayes.runs.session import CHECKPOINT_SECONDS, Session, Stopped, train_sessions
+from tribayes.runs.trainer import Schedule, Trainer
 
 Pair = Examples | tuple[Inputs, Tensor]
 
@@ -112,7 +112,10 @@ class Run(RunFolder):
             progress: show how far it is.
         """
         examples, tested = _examples("train", train), None if test is None else _examples("test", test)
-        self._check_place(model, examples)
+        places = {tensor.device.type for tensor in (*model.parameters(), examples.targets)}
+        if places != {self.device}:
+            remedy = "move both there, or begin the run with Run.at(..., device=...)"
+            raise refusal("model, train", sorted(places), f"lie on the run's device, {self.device!r}", remedy)
         if schedule is not None and not callable(schedule):
             remedy = "pass a function such as lambda i: 0.5 ** (i // 1000)"
             raise wrong_type("schedule", type(schedule).__name__, "be a function of the iteration", remedy)
@@ -129,7 +132,10 @@ class Run(RunFolder):
                 rule=rule,
             )
             if self.finished:
-                self._take_trained(trainer)
+                weights, learned, facts = self.trained()
+                check_same_training(trainer, facts.get("training", {}), self.folder)
+                model.load_state_dict(weights)
+                objective.load_state_dict(learned)
             else:
                 self._train(Session(self, trainer, tested, checkpoint_seconds), progress)
         return self.records()
@@ -145,34 +151,17 @@ class Run(RunFolder):
         return result
 
     def _train(self, session: Session, progress: bool) -> None:
-        trainer = session.trainer
-        for change in self.note_resumption(trainer.iteration) if self.checkpoint.exists() else []:
+        for change in self.note_resumption(session.trainer.iteration) if self.checkpoint.exists() else []:
             warnings.warn(f"{change}; the result may differ from an uninterrupted run's", stacklevel=3)
         session.checkpoint()  # at iteration 0 too: the initial weights may be another program run's only
         try:
-            if progress:
-                train_shown([session], self.name)
-            else:
-                train_sessions([session], NoDisplay())
+            train_sessions([session], progress=progress)
         except Stopped as stopped:
             if stopped.number == signal.SIGINT:
                 raise KeyboardInterrupt(f"{stopped}; the same program continues") from stopped
             sys.exit(stopped.exit_code)
         finally:
-            trainer.release()
-
-    def _take_trained(self, trainer: Trainer) -> None:
-        weights, learned, facts = self.trained()
-        check_same_training(trainer, facts.get("training", {}), self.folder)
-        trainer.model.load_state_dict(weights)
-        trainer.objective.load_state_dict(learned)
-
-    def _check_place(self, model: nn.Module, examples: Examples) -> None:
-        places = {tensor.device.type for tensor in (*model.parameters(), examples.targets)}
-        if places != {self.device}:
-            remedy = "move both there, or begin the run with Run.at(..., device=...)"
-            requirement = f"lie on the run's device, {self.device!r}"
-            raise refusal("model, train", sorted(places), requirement, remedy)
+            session.trainer.scale_rates(1.0)
 
 
 def _examples(name: str, pair: Pair) -> Examples:

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
-from typing import Protocol
+from typing import Any
 
 import torch
 
 from tribayes._errors import refusal
+from tribayes.runs.batches import Examples
 from tribayes.runs.checkpoint import read_checkpoint, restore, write_checkpoint
+from tribayes.runs.display import describe, display
 from tribayes.runs.folder import RunFolder
 from tribayes.runs.records import Record, add_record, cut_back, interval_of, is_due
-from tribayes.runs.side_by_side import train_side_by_side
-from tribayes.runs.signals import Stopped, StopRequest
-from tribayes.runs.trainer import Examples, Trainer, posterior_rows
+from tribayes.runs.trainer import Trainer, posterior_rows
 
 CHECKPOINT_SECONDS = 60.0
 
 _STEPS_ON_CPU = 10  # between two pauses: a tenth of a second, so that display and Ctrl-C react at once
 
 
-@dataclass(frozen=True)
-class Glance:
-    """What a display shows of a run; None where nothing has been measured, yet or at all."""
+class Stopped(Exception):
+    """The training was asked to end, and did; every run has its checkpoint."""
 
-    loss: float | None
-    error: float | None = None
-    tau: tuple[float, ...] = ()
-    rho: tuple[float, ...] = ()
-    test_nll: float | None = None
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
+        self.exit_code = 128 + number
 
 
 class Session:
@@ -48,6 +49,7 @@ class Session:
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> None:
         self.run, self.trainer, self.test = run, trainer, test
+        self.interval = interval_of(trainer.iterations)  # how many iterations a record covers
         self.listeners: list[Callable[[Record], None]] = []  # told of every record
         self._checkpoint_seconds = checkpoint_seconds
         self._seconds_before = 0.0
@@ -56,26 +58,30 @@ class Session:
             restore(trainer, checkpoint)
             self._seconds_before = checkpoint.seconds
         cut_back(run.metrics, trainer.iteration, trainer.iterations)
-        records = run.records()
-        self._last = records[-1] if records else None
-        self._recorded = self._last.iteration if self._last else 0
+        self.newest = next(reversed(run.records()), None)  # the newest record
         self._saved = trainer.iteration  # the iteration of the newest checkpoint
         self._started = self._saved_at = monotonic()
-
-    @property
-    def interval(self) -> int:
-        """How many iterations a record covers."""
-        return interval_of(self.trainer.iterations)
 
     @property
     def seconds(self) -> float:
         """Time trained so far, before an interruption and since."""
         return self._seconds_before + monotonic() - self._started
 
+    @property
+    def loss(self) -> float | None:
+        """The newest that costs nothing to get: on a GPU that of the last record; None where there is none yet."""
+        if self.trainer.device.type == "cpu" and len(losses := self._new_losses()):
+            return float(losses[:, 0].mean())
+        return None if self.newest is None else self.newest.loss
+
     def pause(self) -> None:
         """Write what is due: the record first, so that a checkpoint never knows of more than the records do."""
-        if is_due(self.trainer.iteration, self.trainer.iterations) and self.trainer.iteration > self._recorded:
-            self._record()
+        if is_due(self.trainer.iteration, self.trainer.iterations) and len(self._new_losses()):
+            record = self._measure()
+            add_record(self.run.metrics, record)
+            for listener in self.listeners:
+                listener(record)
+            self.newest = record
         if monotonic() - self._saved_at >= self._checkpoint_seconds:
             self.checkpoint()
 
@@ -89,29 +95,13 @@ class Session:
     def finish(self) -> None:
         """Keep the trained network."""
         self.checkpoint()
-        given = self.trainer.description()
-        self.run.save_model(self.trainer.model, self.trainer.objective, **({"training": given} if given else {}))
-
-    def glance(self) -> Glance:
-        """The newest figures that cost nothing to get: on a GPU those of the last record."""
-        last = self._last
-        loss = None if last is None else last.loss
-        if self.trainer.device.type == "cpu" and self.trainer.iteration > self._recorded:
-            loss = float(self._new_losses()[:, 0].mean())
-        if last is None:
-            return Glance(loss)
-        return Glance(loss, last.one_sample_error, tuple(last.tau.values()), tuple(last.rho.values()), last.test_nll)
+        self.run.save_model(self.trainer.model, self.trainer.objective, self.trainer.description())
 
     def _new_losses(self) -> torch.Tensor:
-        """Those since the last record."""
-        return self.trainer.window_losses()[-(self.trainer.iteration - self._recorded) :]
-
-    def _record(self) -> None:
-        record = self._measure()
-        add_record(self.run.metrics, record)
-        for listener in self.listeners:
-            listener(record)
-        self._last, self._recorded = record, record.iteration
+        """Loss and NLL of the steps since the last record, (steps, 2)."""
+        steps = self.trainer.iteration - (self.newest.iteration if self.newest else 0)
+        losses = self.trainer.window_losses()
+        return losses[len(losses) - steps :]
 
     def _measure(self) -> Record:
         losses = self._new_losses().double()
@@ -138,43 +128,61 @@ class Session:
         )
 
 
-class Display(Protocol):
-    """Shows how far the sessions are; called at every pause, draws when it sees fit."""
+def train_sessions(
+    sessions: Sequence[Session], advance: Callable[[int], None] | None = None, title: str = "", progress: bool = True
+) -> None:
+    """Train sessions that stand at one iteration, of as many, to their last, and keep the networks.
 
-    def show(self, sessions: Sequence[Session]) -> None: ...
-
-
-def train_sessions(sessions: Sequence[Session], display: Display) -> None:
-    """Train every session to its last iteration and keep the networks.
-
-    The sessions must have as many iterations each and lie on one device. On SIGINT or SIGTERM all write a checkpoint
-    and `Stopped` is raised.
+    `advance` trains all of them so many steps; for a single one its trainer does. `title` is what the display on
+    standard output calls them, by default the first run's name. On SIGINT or SIGTERM all write a checkpoint and
+    `Stopped` is raised.
     """
-    with StopRequest() as stop:
-
-        def pause() -> None:
+    trainer, run = sessions[0].trainer, sessions[0].run
+    every = _STEPS_ON_CPU if trainer.device.type == "cpu" else sessions[0].interval
+    shown = display(title or run.name, trainer.iteration, trainer.iterations, sys.stdout if progress else None)
+    with shown as show, _noted_signals() as noted:
+        while trainer.iteration < trainer.iterations:
+            steps = min(every - trainer.iteration % every, trainer.iterations - trainer.iteration)
+            (advance or trainer.advance)(steps)
             for session in sessions:
                 session.pause()
-            display.show(sessions)
-            if stop.number is not None:
+            show(trainer.iteration, lambda: _figures(sessions))
+            if noted:
                 for session in sessions:
                     session.checkpoint()
-                raise Stopped(stop.number)
-
-        _bring_level(sessions)
-        trainers = [session.trainer for session in sessions]
-        on_cpu = trainers[0].device.type == "cpu"
-        train_side_by_side(trainers, pause, _STEPS_ON_CPU if on_cpu else sessions[0].interval)
+                raise Stopped(noted[0])
         for session in sessions:
             session.finish()
 
 
-def _bring_level(sessions: Sequence[Session]) -> None:
-    """Bring all to the same iteration: a kill may have come between the checkpoints of one and the next."""
-    furthest = max(session.trainer.iteration for session in sessions)
-    for session in sessions:
-        trainer = session.trainer
-        while trainer.iteration < furthest:
-            to_record = session.interval - trainer.iteration % session.interval
-            trainer.advance(min(to_record, furthest - trainer.iteration))
-            session.pause()
+def _figures(sessions: Sequence[Session]) -> str:
+    losses = [session.loss for session in sessions if session.loss is not None]
+    return describe(losses, [session.newest for session in sessions if session.newest is not None])
+
+
+@contextmanager
+def _noted_signals() -> Iterator[list[int]]:
+    """While this lasts, the first SIGINT or SIGTERM is only noted, in the list; a second one acts as usual.
+
+    A signal that was ignored before, as Ctrl-C is in a background job, stays ignored. Python lets only its main thread
+    handle signals: in another one nothing is changed.
+    """
+    noted: list[int] = []
+    before: dict[int, Any] = {}
+
+    def restore_handlers() -> None:
+        while before:
+            signal.signal(*before.popitem())
+
+    def note(number: int, _: object) -> None:
+        noted.append(number)
+        restore_handlers()
+
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    before[number] = signal.signal(number, note)
+        yield noted
+    finally:
+        restore_handlers()

@@ -22,7 +22,7 @@ _KEY = "tribayes"  # of the file's metadata; one, for safetensors writes several
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Write tensors (on the CPU, no two of one memory) and facts (plain JSON values) as a unit."""
     contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    content = {"sha256": _checksum(contiguous, facts), "facts": facts}
+    content = {"sha256": digest(contiguous, facts), "facts": facts}
     store(path, save(contiguous, {_KEY: json.dumps(content, allow_nan=False)}))
 
 
@@ -33,14 +33,15 @@ def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, 
         tensors = load(content)
     except SafetensorError as error:
         raise unusable(path, f"is torn or no safetensors file ({error})", remedy) from error
-    written = _metadata(content).get(_KEY)
+    length = int.from_bytes(content[:8], "little")  # of the header, which `load` has checked
+    written = json.loads(content[8 : 8 + length]).get("__metadata__", {}).get(_KEY)
     if written is None:
         raise unusable(path, "is not of tribayes: it carries no checksum", remedy)
     try:
         checksum, facts = (json.loads(written)[key] for key in ("sha256", "facts"))
     except (ValueError, LookupError, TypeError) as error:
         raise unusable(path, "is damaged: its facts cannot be read", remedy) from error
-    if not isinstance(facts, dict) or _checksum(tensors, facts) != checksum:
+    if not isinstance(facts, dict) or digest(tensors, facts) != checksum:
         raise unusable(path, "is damaged: its content does not match its sha256", remedy)
     return tensors, facts
 
@@ -64,26 +65,11 @@ def unusable(path: Path, problem: str, remedy: str) -> ValueError:
     return ValueError(f"{path} {problem}; {remedy}.")
 
 
-def digest(tensors: Mapping[str, Tensor]) -> str:
-    """sha256 of names, types, shapes and values."""
-    return _digest(tensors, hashlib.sha256())
-
-
-def _checksum(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
-    return _digest(tensors, hashlib.sha256(json.dumps(facts, sort_keys=True).encode()))
-
-
-def _digest(tensors: Mapping[str, Tensor], digest: Any) -> str:
+def digest(tensors: Mapping[str, Tensor], facts: Mapping[str, Any] | None = None) -> str:
+    """sha256 of the facts, if any, and of the tensors' names, types, shapes and values."""
+    found = hashlib.sha256(b"" if facts is None else json.dumps(facts, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
-        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return str(digest.hexdigest())
-
-
-def _metadata(content: bytes) -> dict[str, str]:
-    """safetensors gives it only for files; `load` has checked the header already."""
-    length = int.from_bytes(content[:8], "little")
-    found = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    assert isinstance(found, dict)
-    return found
+        found.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()

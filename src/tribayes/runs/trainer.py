@@ -9,66 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tribayes._errors import refusal, wrong_type
-from tribayes.inference.objective import ELBO, MaximumLikelihood
+from tribayes.inference.objective import ELBOTerms, Objective
 from tribayes.inference.step import AUTO, TrainingStep
 from tribayes.nn.module import BayesianModule
 from tribayes.nn.stage import Stage, sample_model
 from tribayes.nn.table import PosteriorRow
 from tribayes.posterior.streams import Stream
-from tribayes.runs.tensor_file import copied, digest
+from tribayes.runs.batches import Examples, Inputs, batch_order
+from tribayes.runs.tensor_file import copied
 
 WINDOW = 1000  # steps between two visits of the host
 
 _CHUNK = 2500  # test examples under one draw of the weights
 _NUMBER = ":number"  # ends the name of a plain number of an optimizer's state, kept as a tensor
 
-Inputs = Tensor | tuple[Tensor, ...]
-Objective = ELBO | MaximumLikelihood
 Schedule = Callable[[int], float]
-
-
-@dataclass(frozen=True)
-class Examples:
-    """What a network takes, a tensor or one for each of its arguments, and what it should answer; on one device."""
-
-    inputs: Inputs
-    targets: Tensor
-
-    def __post_init__(self) -> None:
-        for tensor in (*self.arguments, self.targets):
-            if not isinstance(tensor, Tensor):
-                raise wrong_type("examples", tensor, "be tensors", "pass (inputs, targets)")
-            if len(tensor) != len(self.targets) or tensor.device != self.targets.device:
-                requirement = f"have one entry for each of the {len(self.targets):,} targets, on their device"
-                raise refusal("examples", tensor, requirement, "pass inputs and targets of the same examples")
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-    @property
-    def arguments(self) -> tuple[Tensor, ...]:
-        """The inputs as the arguments of a network."""
-        return self.inputs if isinstance(self.inputs, tuple) else (self.inputs,)
-
-    @property
-    def are_labelled(self) -> bool:
-        """Whether the targets are classes."""
-        return self.targets.ndim == 1 and self.targets.dtype == torch.int64
-
-    def chosen(self, numbers: Tensor) -> Inputs:
-        """The inputs of the examples with these numbers."""
-        return tuple(x[numbers] for x in self.inputs) if isinstance(self.inputs, tuple) else self.inputs[numbers]
-
-    def digest(self) -> str:
-        """A checksum of all values."""
-        return digest({"targets": self.targets} | {str(i): tensor for i, tensor in enumerate(self.arguments)})
 
 
 class Trainer:
@@ -78,8 +39,7 @@ class Trainer:
         model: the network, on the device of the examples.
         objective: what is minimised.
         optimizer: any of torch's, for parameters of the model and the objective.
-        train: the examples to learn from. Every epoch has an order of its own, by the seed; batches run on from one
-            epoch into the next.
+        train: the examples to learn from.
         batch_size: examples per step.
         iterations: steps of the whole training.
         seed: determines batches and draws. torch's global generators are left as they are.
@@ -88,7 +48,7 @@ class Trainer:
         called: the model as it is called, where that is another object: by torch.compile.
     """
 
-    capturable = False  # whether a step asks the host for nothing
+    on_device = False  # whether a step asks the host for nothing
 
     def __init__(
         self,
@@ -113,16 +73,13 @@ class Trainer:
         self.schedule = schedule
         self.device = train.targets.device
         self.generator = Stream((seed, 1)).generator(self.device)
+        capture = False if self.on_device else AUTO
+        called = model if called is None else called
         self.take_step = TrainingStep(
-            model if called is None else called,
-            objective,
-            optimizer,
-            rule=rule,
-            generator=self.generator,
-            capture=False if self.capturable else AUTO,
+            called, objective, optimizer, rule=rule, generator=self.generator, capture=capture
         )
         # for networks that draw from torch's own generators, as dropout does
-        places = dict.fromkeys([torch.device("cpu"), self.device])
+        places = [] if self.on_device else dict.fromkeys([torch.device("cpu"), self.device])
         self._global_generators = [Stream((seed, 5, number)).generator(place) for number, place in enumerate(places)]
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         self.iteration = 0
@@ -132,96 +89,51 @@ class Trainer:
         width = batch_size * (2 if train.are_labelled else 1) + 1
         self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
         self._rows = torch.zeros(WINDOW, width, dtype=torch.int64, device=self.device)
-        self._terms = torch.zeros(WINDOW, 2, device=self.device)  # what each step found: NLL and divergence
-        self._nus = torch.zeros(WINDOW, device=self.device)
+        self._losses = torch.zeros(WINDOW, 2, device=self.device)  # what each step found: loss and NLL
 
     def advance(self, steps: int) -> None:
         """Train some steps, at most to the end of the window."""
         self.prepare()
         for _ in range(min(steps, WINDOW - self.iteration % WINDOW)):
             self.step()
-            self.note_steps(1)
+            self.iteration += 1
 
     def prepare(self) -> None:
         """Lay out the batches and rates of a window that begins."""
         if self.iteration % WINDOW == 0:
             self._lay_out_window()
 
-    def note_steps(self, steps: int) -> None:
-        """Tell the host that the device has been told to do so many steps."""
-        self.iteration += steps
-
     def window_losses(self) -> Tensor:
         """Loss and NLL of the steps of the window that ended last or is under way, (steps, 2), on the device."""
-        steps = (self.iteration - 1) % WINDOW + 1
-        nll, divergence = self._terms[:steps].unbind(1)
-        return torch.stack([nll + self._nus[:steps] * divergence, nll], 1)
+        return self._losses[: (self.iteration - 1) % WINDOW + 1]
 
     def step(self) -> None:
         """One step, in which the tables are read and written on the device."""
         row = self._rows.index_select(0, self._place).squeeze(0)
         batch, labels, packed = row.split([self.batch_size, len(row) - self.batch_size - 1, 1])
         targets = labels if self.train.are_labelled else self.train.targets[batch]
-        nll, divergence = self._take_step(self.train.chosen(batch), targets, packed.view(torch.float32))
-        self._terms.index_copy_(0, self._place, torch.stack([nll, divergence.to(nll)]).detach().unsqueeze(0))
+        terms = self._take_step(self.train.chosen(batch), targets, packed.view(torch.float32))
+        losses = torch.stack([terms.loss, terms.nll]).to(self._losses)
+        self._losses.index_copy_(0, self._place, losses.unsqueeze(0))
         self._place += 1
 
-    def _take_step(self, inputs: Inputs, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Guards, gradient, update. Returns the mean NLL of the batch and the divergence.
-
-        `weights` holds one over the learning rate, and ν, for steps that take them from the device.
-        """
+    def _take_step(self, inputs: Inputs, targets: Tensor, weights: Tensor) -> ELBOTerms:
+        """Guards, gradient, update. `weights` has one over the learning rate, and ν, for a step on the device alone."""
         del weights
-        self._set_rates(1.0 if self.schedule is None else self.schedule(self.iteration))
+        self.scale_rates(self._factor(self.iteration))
         self.take_step.count = self.iteration
         with self._own_randomness():
-            terms = self.take_step(inputs, targets)
-        return terms.nll, terms.kl
+            return self.take_step(inputs, targets)
 
     def learning_rate(self, iteration: int) -> float:
         """That of the optimizer's first group at an iteration."""
-        return self._rates[0] * (1.0 if self.schedule is None else self.schedule(iteration))
+        return self._rates[0] * self._factor(iteration)
 
-    def release(self) -> None:
-        """Give the optimizer its own learning rates back."""
-        self._set_rates(1.0)
+    def _factor(self, iteration: int) -> float:
+        return 1.0 if self.schedule is None else float(self.schedule(iteration))
 
-    def description(self) -> dict[str, Any]:
-        """Everything given that determines the result, as plain values, but for the seed."""
-        objective, weight = self.objective, getattr(self.objective, "kl_weight", 0.0)
-        steps = (0, self.iterations // 2, self.iterations - 1)  # where functions of the iteration are compared
-        parameters = {name: list(value.shape) for name, value in self._named_parameters().items()}
-        return {
-            "iterations": self.iterations,
-            "batch_size": self.batch_size,
-            "rule": self.rule,
-            "schedule": None if self.schedule is None else [float(self.schedule(i)) for i in steps],
-            "objective": type(objective).__name__,
-            "likelihood": type(objective.likelihood).__name__,
-            "kl_weight": [float(weight(i)) for i in steps] if callable(weight) else float(weight),
-            "data_size": getattr(objective, "data_size", None),
-            "samples": getattr(objective, "samples", None),
-            "estimator": getattr(objective, "estimator", None),
-            "optimizer": type(self.optimizer).__name__,
-            "optimizer groups": [self._described(*pair) for pair in enumerate(self.optimizer.param_groups)],
-            "parameters": parameters,
-            "training examples": self.train.digest(),
-        }
-
-    def _described(self, number: int, group: Mapping[str, Any]) -> dict[str, Any]:
-        names = {value: name for name, value in self._named_parameters().items()}
-        for parameter in group["params"]:
-            if parameter not in names:
-                remedy = "put what it learns into the model, or into the objective's likelihood"
-                raise refusal("optimizer", parameter, "hold only parameters of the model and the objective", remedy)
-        plain = {key: _plain(value) for key, value in group.items() if key not in ("params", "lr")}
-        return plain | {"lr": self._rates[number], "params": [names[value] for value in group["params"]]}
-
-    def _named_parameters(self) -> dict[str, nn.Parameter]:
-        learned = {f"objective.{name}": value for name, value in self.objective.named_parameters()}
-        return dict(self.model.named_parameters()) | learned
-
-    def _set_rates(self, factor: float) -> None:
+    def scale_rates(self, factor: float) -> None:
+        """Set the optimizer's learning rates to multiples of what they were; 1.0 gives them back."""
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(factor * rate)
@@ -245,67 +157,60 @@ class Trainer:
         start = self.iteration - self.iteration % WINDOW
         order = batch_order(len(self.train), self.batch_size, start, WINDOW, self.seed).to(self.device)
         steps = range(start, start + WINDOW)
-        nus = [self.objective.nu(i) for i in steps]
-        rates = map(self.learning_rate, steps)
-        pairs = [(1 / rate if rate else math.inf, nu) for rate, nu in zip(rates, nus, strict=True)]
+        inverse = [1 / rate if rate else math.inf for rate in map(self.learning_rate, steps)]
+        pairs = list(zip(inverse, map(self.objective.nu, steps), strict=True))
         labels = [self.train.targets[order]] if self.train.are_labelled else []
         weights = torch.tensor(pairs, device=self.device, dtype=torch.float32).view(torch.int64)
         torch.cat([order, *labels, weights], 1, out=self._rows)
-        self._nus.copy_(torch.tensor(nus))
         self._place.fill_(self.iteration - start)
+
+    def description(self) -> dict[str, Any]:
+        """Everything given that determines the result, as plain values, but for the seed."""
+        objective, weight = self.objective, getattr(self.objective, "kl_weight", 0.0)
+        steps = (0, self.iterations // 2, self.iterations - 1)  # where functions of the iteration are compared
+        names = {parameter: name for name, parameter in self.model.named_parameters()}
+        names |= {parameter: f"objective.{name}" for name, parameter in objective.named_parameters()}
+        groups = zip(self.optimizer.param_groups, self._rates, strict=True)
+        return {
+            "iterations": self.iterations,
+            "batch_size": self.batch_size,
+            "rule": self.rule,
+            "schedule": None if self.schedule is None else [self._factor(i) for i in steps],
+            "objective": type(objective).__name__,
+            "likelihood": type(objective.likelihood).__name__,
+            "kl_weight": [float(weight(i)) for i in steps] if callable(weight) else float(weight),
+            **{name: getattr(objective, name, None) for name in ("data_size", "samples", "estimator")},
+            "optimizer": type(self.optimizer).__name__,
+            "optimizer groups": [_described(group, names) | {"lr": rate} for group, rate in groups],
+            "parameters": {name: list(parameter.shape) for parameter, name in names.items()},
+            "training examples": self.train.digest(),
+        }
 
     def state(self) -> dict[str, Tensor]:
         """Everything that changes, as tensors by name, on the CPU: what a checkpoint holds."""
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
-        tensors |= self._optimizer_state()
-        tensors["generator"] = self.generator.get_state()
-        if not self.capturable:
-            states = enumerate(self._global_generators)
-            tensors |= {f"global_generator.{number}": generator.get_state() for number, generator in states}
+        tensors |= _optimizer_state(self.optimizer)
+        tensors |= {name: generator.get_state() for name, generator in self._generators().items()}
         tensors["iteration"] = torch.tensor(self.iteration)
-        tensors["terms"] = self._terms  # those of the window under way are still to be written down
+        tensors["losses"] = self._losses  # those of the window under way are still to be written down
         return copied(tensors, "state")
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue where `state` was taken."""
         self.model.load_state_dict(_part(tensors, "model."))
         self.objective.load_state_dict(_part(tensors, "objective."))
-        self._load_optimizer_state(_part(tensors, "optimizer."))
-        self.generator.set_state(tensors["generator"])
-        for number, generator in enumerate([] if self.capturable else self._global_generators):
-            generator.set_state(tensors[f"global_generator.{number}"])
+        self.scale_rates(1.0)
+        _load_optimizer_state(self.optimizer, _part(tensors, "optimizer."))
+        for name, generator in self._generators().items():
+            generator.set_state(tensors[name])
         self.iteration = int(tensors["iteration"])
-        self._terms.copy_(tensors["terms"])
+        self._losses.copy_(tensors["losses"])
         self._lay_out_window()
 
-    def _optimizer_state(self) -> dict[str, Tensor]:
-        tensors = {}
-        for index, values in self.optimizer.state_dict()["state"].items():
-            for key, value in values.items():
-                name = f"optimizer.{index}.{key}"
-                if isinstance(value, Tensor):
-                    tensors[name] = value
-                elif isinstance(value, int | float):
-                    kind = torch.float64 if isinstance(value, float) else torch.int64
-                    tensors[name + _NUMBER] = torch.tensor(value, dtype=kind)
-                elif value is not None:
-                    remedy = "use an optimizer whose state is tensors, such as torch.optim.SGD or Adam"
-                    raise refusal(name, value, "be a tensor or a number, to be kept in a checkpoint", remedy)
-        return tensors
-
-    def _load_optimizer_state(self, tensors: Mapping[str, Tensor]) -> None:
-        state: dict[int, dict[str, Any]] = {}
-        for name, value in tensors.items():
-            index, _, key = name.partition(".")
-            is_number = key.endswith(_NUMBER)
-            state.setdefault(int(index), {})[key.removesuffix(_NUMBER)] = value.item() if is_number else value
-        self.release()
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
-        for parameter, values in self.optimizer.state.items():
-            for key, value in values.items():  # in the parameter's memory format, as the optimizer had made them
-                if isinstance(value, Tensor) and value.shape == parameter.shape:
-                    values[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+    def _generators(self) -> dict[str, torch.Generator]:
+        others = enumerate(self._global_generators)
+        return {"generator": self.generator} | {f"global_generator.{number}": each for number, each in others}
 
     def one_sample_scores(self, test: Examples) -> tuple[float | None, float]:
         """The share of wrong labels (None where targets are none) and the NLL in nats per example: rough figures.
@@ -325,23 +230,6 @@ class Trainer:
                 wrong += (outputs.argmax(-1) != test.targets[part]).sum() if test.are_labelled else 0
         return float(wrong) / len(test) if test.are_labelled else None, float(nll) / len(test)
 
-    def one_sample_error(self, test: Examples) -> float | None:
-        """The first of `one_sample_scores`."""
-        return self.one_sample_scores(test)[0]
-
-
-def batch_order(examples: int, batch: int, start: int, steps: int, seed: int) -> Tensor:
-    """(steps, batch): which examples each step from `start` on sees; every epoch is a permutation of its own seed.
-
-    Batches run on from one epoch into the next, so that no example is left out.
-    """
-    first, last = start * batch, (start + steps) * batch
-    epochs = range(first // examples, (last - 1) // examples + 1)
-    sources = (Stream((seed, 2, epoch)).generator(torch.device("cpu")) for epoch in epochs)
-    orders = torch.cat([torch.randperm(examples, generator=source) for source in sources])
-    offset = first - epochs[0] * examples
-    return orders[offset : offset + steps * batch].view(steps, batch)
-
 
 def posterior_rows(model: nn.Module) -> dict[str, PosteriorRow]:
     """The posterior's row of every random tensor, by its full name; none for a network without random weights."""
@@ -349,8 +237,46 @@ def posterior_rows(model: nn.Module) -> dict[str, PosteriorRow]:
     return {f"{path}.{row.name}" if path else row.name: row for path, module in modules for row in module.posterior()}
 
 
+def _optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    tensors = {}
+    for index, values in optimizer.state_dict()["state"].items():
+        for key, value in values.items():
+            name = f"optimizer.{index}.{key}"
+            if isinstance(value, Tensor):
+                tensors[name] = value
+            elif isinstance(value, int | float):
+                kind = torch.float64 if isinstance(value, float) else torch.int64
+                tensors[name + _NUMBER] = torch.tensor(value, dtype=kind)
+            elif value is not None:
+                remedy = "use an optimizer whose state is tensors, such as torch.optim.SGD or Adam"
+                raise refusal(name, value, "be a tensor or a number, to be kept in a checkpoint", remedy)
+    return tensors
+
+
+def _load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in tensors.items():
+        index, _, key = name.partition(".")
+        is_number = key.endswith(_NUMBER)
+        state.setdefault(int(index), {})[key.removesuffix(_NUMBER)] = value.item() if is_number else value
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+    for parameter, values in optimizer.state.items():
+        for key, value in values.items():  # in the parameter's memory format, as the optimizer had made them
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                values[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+
+
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _described(group: Mapping[str, Any], names: Mapping[nn.Parameter, str]) -> dict[str, Any]:
+    for parameter in group["params"]:
+        if parameter not in names:
+            remedy = "put what it learns into the model, or into the objective's likelihood"
+            raise refusal("optimizer", parameter, "hold only parameters of the model and the objective", remedy)
+    plain = {key: _plain(value) for key, value in group.items() if key not in ("params", "lr")}
+    return plain | {"params": [names[parameter] for parameter in group["params"]]}
 
 
 def _plain(value: Any) -> Any:

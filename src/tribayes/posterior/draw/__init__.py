@@ -12,32 +12,32 @@ from importlib.util import find_spec
 
 from torch import Tensor
 
-from tribayes.posterior.draw import cpu, plain
+from tribayes.posterior.draw import cpu, cuda, plain
+from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.guards import Rule, guard_delta_, guard_gamma_, guard_means_
-from tribayes.posterior.prior import TensorPrior
-from tribayes.posterior.streams import Randomness, Stream
+from tribayes.posterior.streams import Randomness, Seeds
 
 PLAIN, CPU, TRITON = "plain", "cpu", "triton"
+
+_HAS_TRITON = find_spec("triton") is not None  # asked once: torch.compile does not trace it
 
 
 def implementation_for(means: Sequence[Tensor], delta: Tensor, gamma: Tensor) -> str:
     """Which implementation draws these tensors."""
-    if delta.is_cuda and find_spec("triton") is not None:
-        from tribayes.posterior.draw import cuda
-
-        return TRITON if cuda.can_draw(means, delta) else PLAIN
+    if delta.is_cuda:
+        return TRITON if _HAS_TRITON and cuda.can_draw(means, delta) else PLAIN
     return CPU if cpu.can_draw(means, delta, gamma) else PLAIN
 
 
 def draw(
-    means: Sequence[Tensor],
+    means: Means,
     delta: Tensor,
     gamma: Tensor,
-    randomness: Randomness | Tensor = None,
-    count: int | None = None,
-    priors: Sequence[TensorPrior] | None = None,
+    randomness: Seeds = None,
+    count: Count = None,
+    priors: Priors = None,
     implementation: str | None = None,
-) -> tuple[list[Tensor], Tensor | None]:
+) -> Drawn:
     """Draws of all tensors from N(m, Σ), and with priors the divergence from them.
 
     Args:
@@ -52,8 +52,6 @@ def draw(
     """
     chosen = implementation or implementation_for(means, delta, gamma)
     if chosen == TRITON:
-        from tribayes.posterior.draw import cuda
-
         return cuda.draw(means, delta, gamma, randomness, count, priors)
     assert not isinstance(randomness, Tensor)  # seeds are the kernels' own
     take = cpu.draw if chosen == CPU else plain.draw
@@ -71,8 +69,6 @@ def guard_(
     """All guards (guards.py), in place; in one launch where the kernels draw. γ is None where there is none."""
     chosen = implementation or implementation_for(means, delta, delta if gamma is None else gamma)
     if chosen == TRITON:
-        from tribayes.posterior.draw import cuda
-
         cuda.guard_(means, delta, gamma, rule, randomness)
         return
     sources = plain.sources_of([*means, delta], randomness)
@@ -81,6 +77,3 @@ def guard_(
     guard_delta_(delta, rule)
     if gamma is not None:
         guard_gamma_(gamma, rule, sources[gamma.device])
-
-
-__all__ = ["CPU", "PLAIN", "TRITON", "Stream", "draw", "guard_", "implementation_for"]

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from tribayes.posterior.draw import plain
+from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness
 
@@ -41,13 +42,8 @@ def can_draw(means: Sequence[Tensor], delta: Tensor, gamma: Tensor) -> bool:
 
 
 def draw(
-    means: Sequence[Tensor],
-    delta: Tensor,
-    gamma: Tensor,
-    randomness: Randomness,
-    count: int | None = None,
-    priors: Sequence[TensorPrior] | None = None,
-) -> tuple[list[Tensor], Tensor | None]:
+    means: Means, delta: Tensor, gamma: Tensor, randomness: Randomness, count: Count = None, priors: Priors = None
+) -> Drawn:
     """As `tribayes.posterior.draw.draw`, from the same normals as the plain one."""
     sources = plain.sources_of(means, randomness)
     rows = [mean.reshape(-1) for mean in means]
@@ -69,7 +65,7 @@ class _Given:
     """What is not differentiated: K + 1 normals per tensor, and the priors where the divergence is asked for."""
 
     normals: list[Tensor]
-    priors: Sequence[TensorPrior] | None
+    priors: Priors
 
 
 class _Draw(torch.autograd.Function):

@@ -7,15 +7,16 @@ function of its seed. The kernels are in kernels.py, their launches in launch.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tribayes.posterior.draw.layout import channels_last
-from tribayes.posterior.guards import Rule, rule_of
-from tribayes.posterior.prior import TensorPrior
-from tribayes.posterior.streams import Randomness, Stream, checked
+from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
+from tribayes.posterior.guards import Rule
+from tribayes.posterior.streams import Randomness, Seeds, Stream, checked
 
 _SEEDS = 2**62
 
@@ -29,13 +30,8 @@ def can_draw(means: Sequence[Tensor], delta: Tensor) -> bool:
 
 
 def draw(
-    means: Sequence[Tensor],
-    delta: Tensor,
-    gamma: Tensor,
-    randomness: Randomness | Tensor = None,
-    count: int | None = None,
-    priors: Sequence[TensorPrior] | None = None,
-) -> tuple[list[Tensor], Tensor | None]:
+    means: Means, delta: Tensor, gamma: Tensor, randomness: Seeds, count: Count = None, priors: Priors = None
+) -> Drawn:
     """As `tribayes.posterior.draw.draw`. The draws lie in memory as their means do; under autocast in its dtype."""
     seeds = seeds_of(randomness, count or 1, delta.device)
     locs, scales = [prior.loc for prior in priors or ()], [prior.scale for prior in priors or ()]
@@ -45,7 +41,7 @@ def draw(
     return weights, None if priors is None else divergence
 
 
-def seeds_of(randomness: Randomness | Tensor, count: int, device: torch.device) -> Tensor:
+def seeds_of(randomness: Seeds, count: int, device: torch.device) -> Tensor:
     """(count,): one per draw, of a generator, or following from a stream without one and without a wait."""
     if isinstance(randomness, Tensor):
         return randomness
@@ -76,44 +72,31 @@ def guard_(
     _guard_(list(means), delta, gamma, seed, rule.name)
 
 
-@torch.library.custom_op("tribayes::draw", mutates_args=())
-def _draw(
-    means: list[Tensor],
-    delta: Tensor,
-    gamma: Tensor,
-    locs: list[Tensor],
-    scales: list[Tensor],
-    seeds: Tensor,
-    dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _launch(name: str, *arguments: Any) -> Any:
     from tribayes.posterior.draw import launch  # Triton is imported where a kernel is run
 
-    return launch.draw(means, delta, gamma, locs, scales, seeds, dtype)
+    return getattr(launch, name)(*arguments)
 
 
-@torch.library.custom_op("tribayes::draw_backward", mutates_args=())
-def _draw_backward(
-    grad: Tensor,
-    grad_kl: Tensor,
-    means: list[Tensor],
-    delta: Tensor,
-    gamma: Tensor,
-    locs: list[Tensor],
-    scales: list[Tensor],
-    seeds: Tensor,
-    relative: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    from tribayes.posterior.draw import launch
-
-    return launch.backward(grad, grad_kl, means, delta, gamma, locs, scales, seeds, relative)
-
-
-@torch.library.custom_op("tribayes::guard_", mutates_args=("means", "delta", "gamma"))
-def _guard_(means: list[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: str) -> None:
-    """The guards called `rule` (guards.py), in place; `seed` (1,) int64 throws the coins, where there are any."""
-    from tribayes.posterior.draw import launch
-
-    launch.guard_(means, delta, gamma, seed, rule_of(rule))
+_TENSORS = "Tensor[] means, Tensor delta, Tensor gamma, Tensor[] locs, Tensor[] scales, Tensor seeds"
+_draw = torch.library.custom_op(
+    "tribayes::draw",
+    partial(_launch, "draw"),
+    mutates_args=(),
+    schema=f"({_TENSORS}, ScalarType dtype) -> (Tensor, Tensor, Tensor)",
+)
+_draw_backward = torch.library.custom_op(
+    "tribayes::draw_backward",
+    partial(_launch, "backward"),
+    mutates_args=(),
+    schema=f"(Tensor grad, Tensor grad_kl, {_TENSORS}, Tensor relative) -> (Tensor, Tensor, Tensor)",
+)
+_guard_ = torch.library.custom_op(
+    "tribayes::guard_",
+    partial(_launch, "guard_"),
+    mutates_args=("means", "delta", "gamma"),
+    schema="(Tensor(a!)[] means, Tensor(b!) delta, Tensor(c!)? gamma, Tensor seed, str rule) -> ()",
+)
 
 
 @_draw.register_fake

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import triton
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from tribayes.posterior.draw import guard_kernels, kernels
 from tribayes.posterior.draw.layout import BLOCK, Layout, layout_of, prior_table
-from tribayes.posterior.guards import Rule
+from tribayes.posterior.guards import rule_of
 from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN
 
 _CHUNK = 4096  # block sums read at once by a reduction: one program adds up all blocks of a tensor,
@@ -36,21 +37,7 @@ def draw(
     prior = prior_table(locs, scales) if with_kl else layout.table
     sums = torch.empty(layout.blocks if with_kl else 0, 2, device=delta.device)
     kernels.forward_kernel[layout.blocks, len(seeds)](
-        layout.table,
-        delta,
-        gamma,
-        seeds,
-        drawn,
-        _stride(layout, seeds),
-        prior,
-        sums,
-        KL=with_kl,
-        UNIFORM=_uniform(locs, scales),
-        STRIDED=layout.strided,
-        ALIGNED=layout.aligned,
-        BLOCK=BLOCK,
-        FAST=_FAST,
-        num_warps=_WARPS,
+        layout.table, delta, gamma, seeds, drawn, _stride(layout, seeds), prior, sums, **_options(layout, locs, scales)
     )
     relative = torch.empty(layout.tensors if with_kl else 0, device=delta.device)
     if not with_kl:
@@ -79,41 +66,13 @@ def backward(
     sums = torch.empty(layout.blocks, 2, device=delta.device)
     with_kl = bool(locs)
     prior = prior_table(locs, scales) if with_kl else layout.table
+    stride, options = _stride(layout, seeds), _options(layout, locs, scales)
     kernels.backward_kernel[(layout.blocks,)](
-        layout.table,
-        delta,
-        gamma,
-        seeds,
-        grad,
-        _stride(layout, seeds),
-        prior,
-        grad_kl,
-        by_mean,
-        sums,
-        len(seeds),
-        KL=with_kl,
-        UNIFORM=_uniform(locs, scales),
-        STRIDED=layout.strided,
-        ALIGNED=layout.aligned,
-        BLOCK=BLOCK,
-        FAST=_FAST,
-        num_warps=_WARPS,
+        layout.table, delta, gamma, seeds, grad, stride, prior, grad_kl, by_mean, sums, len(seeds), **options
     )
     by_delta, by_gamma = torch.empty_like(delta), torch.empty_like(gamma)
-    kernels.scalars_kernel[(layout.tensors,)](
-        sums,
-        layout.first,
-        layout.sizes,
-        delta,
-        gamma,
-        relative,
-        grad_kl,
-        by_delta,
-        by_gamma,
-        KL=with_kl,
-        CHUNK=_CHUNK,
-        num_warps=_REDUCING,
-    )
+    scalars = (sums, layout.first, layout.sizes, delta, gamma, relative, grad_kl, by_delta, by_gamma)
+    kernels.scalars_kernel[(layout.tensors,)](*scalars, KL=with_kl, CHUNK=_CHUNK, num_warps=_REDUCING)
     return by_mean, by_delta, by_gamma
 
 
@@ -122,14 +81,16 @@ def _stride(layout: Layout, seeds: Tensor) -> int:
     return layout.total if len(seeds) > 1 else 0
 
 
-def _uniform(locs: Sequence[Tensor], scales: Sequence[Tensor]) -> bool:
-    """Whether every tensor's prior is one loc and one scale."""
-    return all(value.numel() == 1 for value in (*locs, *scales))
+def _options(layout: Layout, locs: Sequence[Tensor], scales: Sequence[Tensor]) -> dict[str, Any]:
+    """What the kernels of both passes are compiled for."""
+    uniform = all(value.numel() == 1 for value in (*locs, *scales))  # every tensor's prior is one loc and one scale
+    form = {"STRIDED": layout.strided, "ALIGNED": layout.aligned, "BLOCK": BLOCK}
+    return {"KL": bool(locs), "UNIFORM": uniform, **form, "FAST": _FAST, "num_warps": _WARPS}
 
 
-def guard_(means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: Rule) -> None:
-    """All guards of guards.py, in place, in one launch."""
-    layout = layout_of(means)
+def guard_(means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: str) -> None:
+    """All guards of that rule (guards.py), in place, in one launch; `seed` (1,) throws the coins, if there are any."""
+    layout, bounds = layout_of(means), rule_of(rule)
     guard_kernels.guard_kernel[(layout.blocks + triton.cdiv(len(delta), BLOCK),)](
         layout.table,
         layout.blocks,
@@ -138,10 +99,10 @@ def guard_(means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, seed: T
         seed,
         len(delta),
         SMALLEST_MEAN,
-        rule.smallest_delta,
-        rule.smallest_gamma,
+        bounds.smallest_delta,
+        bounds.smallest_gamma,
         LARGEST_GAMMA,
-        COIN=rule.coin_for_sign,
+        COIN=bounds.coin_for_sign,
         GAMMA=gamma is not None,
         BLOCK=BLOCK,
         num_warps=_WARPS,

@@ -17,17 +17,16 @@ from tribayes.posterior.divergence import combined, multiplicative_sums
 from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness, generator_of, standard_normals
 
+Means = Sequence[Tensor]
+Count = int | None  # of draws; None for one, without a leading axis
+Priors = Sequence[TensorPrior] | None
+Drawn = tuple[list[Tensor], Tensor | None]  # the weights, and KL(q ‖ p) where priors were given
 Sources = Mapping[torch.device, torch.Generator | None]
 
 
 def draw(
-    means: Sequence[Tensor],
-    delta: Tensor,
-    gamma: Tensor,
-    randomness: Randomness,
-    count: int | None = None,
-    priors: Sequence[TensorPrior] | None = None,
-) -> tuple[list[Tensor], Tensor | None]:
+    means: Means, delta: Tensor, gamma: Tensor, randomness: Randomness, count: Count = None, priors: Priors = None
+) -> Drawn:
     """As `tribayes.posterior.draw.draw`."""
     sources = sources_of(means, randomness)
     rounds = [weights_from(means, delta, gamma, normals_for(means, sources)) for _ in range(count or 1)]
@@ -62,7 +61,7 @@ def divergence_of(means: Sequence[Tensor], delta: Tensor, gamma: Tensor, priors:
     sums = [torch.stack(multiplicative_sums(flat(m), p)).to(delta.device) for m, p in zip(means, priors, strict=True)]
     fixed, relative = torch.stack(sums).unbind(-1)  # (T,) each
     tau, t = parametrisation.tau_of(single(delta)).to(fixed), parametrisation.coefficient_of(single(gamma)).to(fixed)
-    sizes = torch.tensor([mean.numel() for mean in means]).to(fixed)
+    sizes = torch.cat([fixed.new_full((1,), mean.numel()) for mean in means])  # made there: a copy would wait
     return combined(fixed, relative, sizes, tau, t).sum()
 
 

@@ -1,0 +1,64 @@
+"""Examples in memory, and the order in which a training sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tribayes._errors import refusal, wrong_type
+from tribayes.posterior.streams import Stream
+from tribayes.runs.tensor_file import digest
+
+Inputs = Tensor | tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What a network takes, a tensor or one for each of its arguments, and what it should answer; on one device."""
+
+    inputs: Inputs
+    targets: Tensor
+
+    def __post_init__(self) -> None:
+        for tensor in (*self.arguments, self.targets):
+            if not isinstance(tensor, Tensor):
+                raise wrong_type("examples", tensor, "be tensors", "pass (inputs, targets)")
+            if len(tensor) != len(self.targets) or tensor.device != self.targets.device:
+                requirement = f"have one entry for each of the {len(self.targets):,} targets, on their device"
+                raise refusal("examples", tensor, requirement, "pass inputs and targets of the same examples")
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """The inputs as the arguments of a network."""
+        return self.inputs if isinstance(self.inputs, tuple) else (self.inputs,)
+
+    @property
+    def are_labelled(self) -> bool:
+        """Whether the targets are classes."""
+        return self.targets.ndim == 1 and self.targets.dtype == torch.int64
+
+    def chosen(self, numbers: Tensor) -> Inputs:
+        """The inputs of the examples with these numbers."""
+        return tuple(x[numbers] for x in self.inputs) if isinstance(self.inputs, tuple) else self.inputs[numbers]
+
+    def digest(self) -> str:
+        """A checksum of all values."""
+        return digest({"targets": self.targets} | {str(i): tensor for i, tensor in enumerate(self.arguments)})
+
+
+def batch_order(examples: int, batch: int, start: int, steps: int, seed: int) -> Tensor:
+    """(steps, batch): which examples each step from `start` on sees; every epoch is a permutation of its own seed.
+
+    Batches run on from one epoch into the next, so that no example is left out.
+    """
+    first, last = start * batch, (start + steps) * batch
+    epochs = range(first // examples, (last - 1) // examples + 1)
+    sources = (Stream((seed, 2, epoch)).generator(torch.device("cpu")) for epoch in epochs)
+    orders = torch.cat([torch.randperm(examples, generator=source) for source in sources])
+    offset = first - epochs[0] * examples
+    return orders[offset : offset + steps * batch].view(steps, batch)

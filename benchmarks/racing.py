@@ -93,15 +93,19 @@ def candidate(
 
 
 def self_recording(
-    name: str, run: Callable[..., object], device: torch.device, arguments: tuple[Any, ...]
+    name: str,
+    run: Callable[..., object],
+    recorded: Callable[[], bool],
+    device: torch.device,
+    arguments: tuple[Any, ...],
 ) -> Candidate:
-    """A step that records itself on a GPU: warmed up until it does."""
+    """A step that records itself on a GPU, warmed up until it does: `recorded` tells."""
     for _ in range(WARM_UP + 2):
         run(*arguments)
     if device.type != "cuda":
         return Candidate(name, partial(run, *arguments), "eager")
     torch.cuda.synchronize()
-    if not run.is_recorded():  # type: ignore[attr-defined]
+    if not recorded():
         raise SystemExit(f"{name} did not record itself; nothing was timed")
     return Candidate(name, partial(run, *arguments), "graph")
 

@@ -109,7 +109,8 @@ def prepared(
 ) -> Candidate:
     """A contender's step, ready to be timed: ours is `tribayes.TrainingStep`, which records itself."""
     if isinstance(learner, Ours):
-        return self_recording(name, learner.recorded_step(), device, batch)
+        call, step = learner.recording_step()
+        return self_recording(name, call, lambda: step.captured, device, batch)
     return candidate(name, learner.step, device, eager, batch)
 
 

@@ -18,10 +18,11 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 
 class CaptureFailed(RuntimeError):
-    """Work that no CUDA graph can hold.
+    """Work that no CUDA graph can hold. Torch's generator and allocator are not to be trusted afterwards."""
 
-    Unless it was seen in the warm-up, torch's generator and allocator are not to be trusted afterwards.
-    """
+
+class WaitsForDevice(RuntimeError):
+    """Work that waits for the GPU, seen before anything was recorded: nothing is lost by running it as it is."""
 
 
 @contextmanager
@@ -127,7 +128,7 @@ class RecordedCall:
                 with noting_waits(device) as waits:
                     function(*self._places)
                 if waits:
-                    raise CaptureFailed(waits[0])
+                    raise WaitsForDevice(waits[0])
         self._recording = Recording(lambda: function(*self._places), device, generators)
 
     def fits(self, arguments: tuple[Any, ...]) -> bool:

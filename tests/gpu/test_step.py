@@ -141,8 +141,7 @@ OPTIMIZERS: dict[str, MakeOptimizer] = {
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_any_optimizer_updates_as_without_a_recording(name: str) -> None:
     """In the recording where it reads its rate from the device, else after each replay."""
-    scheduler = lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10, gamma=0.3)  # noqa: E731
-    check(optimizer=OPTIMIZERS[name], scheduler=scheduler)
+    check(optimizer=OPTIMIZERS[name], scheduler=lambda made: torch.optim.lr_scheduler.StepLR(made, 10, gamma=0.3))
 
 
 @pytest.mark.parametrize("optimizer", [sgd, fused])

@@ -262,12 +262,21 @@ def test_rounds_of_samples_are_recorded_each(graphs: Diary) -> None:
     assert graphs.replayed == 40
 
 
-def test_a_network_that_waits_for_the_gpu_is_asked_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("error", "falls_back"), [(_graphs.WaitsForDevice, True), (_graphs.CaptureFailed, False)])
+def test_only_a_network_that_was_seen_to_wait_is_asked_as_it_is(
+    error: type[RuntimeError], falls_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a recording that failed halfway torch's state is not to be trusted: that is an error."""
+
     def failing(*_: object, **__: object) -> None:
-        raise _graphs.CaptureFailed("it waits")
+        raise error("it waits")
 
     model, inputs = network(), examples()
     expected = tb.predict(model, inputs, 3, progress=False).samples
     monkeypatch.setattr("tribayes.prediction.sampled.RecordedCall", failing)
     monkeypatch.setattr("tribayes.prediction.sampled.SampledNetworks._pays", lambda *_: True)
-    assert torch.equal(tb.predict(model, inputs, 3, progress=False).samples, expected)
+    if falls_back:
+        assert torch.equal(tb.predict(model, inputs, 3, progress=False).samples, expected)
+        return
+    with pytest.raises(error, match="it waits"):
+        tb.predict(model, inputs, 3, progress=False)

@@ -184,7 +184,7 @@ class _RecordedStep:
         rates = [group["lr"] for group in self._optimizer.param_groups]
         for place, rate, before in zip(self._rates, rates, self._now, strict=True):
             if isinstance(rate, Tensor) or rate != before:
-                place.copy_(rate) if isinstance(rate, Tensor) else place.fill_(rate)
+                place.fill_(rate)
         self._now = rates
         terms: ELBOTerms = self._call(*batch)
         for parameter, gradient in self._gradients:

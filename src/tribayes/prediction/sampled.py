@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import refusal, wrong_type
-from tribayes._graphs import CaptureFailed, RecordedCall
+from tribayes._graphs import RecordedCall, WaitsForDevice
 from tribayes._progress import Advance
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import bayesian_modules
@@ -79,7 +79,7 @@ class SampledNetworks(Respondent):
     def _recorded(self, example: Batch) -> Callable[[Stream, Sequence[Batch]], list[Tensor]]:
         try:
             return RecordedAsking(self, example)
-        except CaptureFailed:  # seen in the warm-up: the network waits for the GPU
+        except WaitsForDevice:
             return self._ask
 
     def _pays(self, passes: int) -> bool:

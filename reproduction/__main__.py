@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from reproduction.pages.results_page import COMMAND
 from reproduction.training.reproduce import Place, estimate
 from reproduction.training.reproduce import reproduce as run_all
 from reproduction.training.suites import entries_of, pending
-from tribayes._allocator import keep_freed_memory
+from tribayes.cli import run_commands
 from tribayes.runs import Stopped
 from tribayes.runs.environment import choose_device, compute_repeatably
 
@@ -28,14 +27,8 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command; what went wrong is said in a sentence."""
-    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # torch's compiler advises lower precision
-    keep_freed_memory()
-    try:
-        app()
-    except (ValueError, OSError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+    """Run the command."""
+    run_commands(app)
 
 
 @app.command()

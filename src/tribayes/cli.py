@@ -39,11 +39,16 @@ _ANY_WORDS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def main() -> None:
-    """Run the command line; what went wrong is said in a sentence."""
+    """Run the command line."""
+    run_commands(app)
+
+
+def run_commands(commands: typer.Typer) -> None:
+    """Run commands; what went wrong is said in a sentence."""
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # torch's compiler advises lower precision
     keep_freed_memory()
     try:
-        app()
+        commands()
     except (ValueError, OSError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         if "--traceback" in sys.argv[1:2]:

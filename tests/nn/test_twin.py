@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 import tribayes as tb
 from tests.compiling import draws_are_compiled
+from tests.interrupts import interrupted_at
 from tests.networks import NETWORKS, any_network, bayesian, inputs_of, left_as_it_was, same_tensors
 from tribayes.nn.stage import Stage
 from tribayes.nn.twin import Twin
@@ -555,29 +556,6 @@ def test_an_error_inside_the_network_leaves_it_as_it_was(error: type[BaseExcepti
     assert not torch.equal(model(X), model(X))
 
 
-def _interrupted(function: Callable[[], object], line: int) -> bool:
-    """Run it, and raise KeyboardInterrupt at the given line of Python that it comes to; whether it came so far."""
-    passed, previous = 0, sys.gettrace()
-
-    def trace(frame: object, event: str, argument: object) -> object:
-        nonlocal passed
-        del frame, argument
-        if event == "line":
-            passed += 1
-            if passed == line:
-                raise KeyboardInterrupt
-        return trace
-
-    sys.settrace(trace)
-    try:
-        function()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(previous)
-    return False
-
-
 class Compact(nn.Module):
     """A little of everything that a twin looks at."""
 
@@ -608,7 +586,7 @@ def test_an_interrupt_at_any_line_leaves_the_model_as_it_was(way: str) -> None:
     line = 1
     while True:
         with left_as_it_was(model):
-            reached = _interrupted(call, line)
+            reached = interrupted_at(line, call)
         if not reached:
             break
         line += 1

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import signal
-import sys
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 import tribayes as tb
+from tests.interrupts import interrupted_at
 from tests.networks import any_network, bayesian, inputs_of, same_tensors
 from tests.prediction.models import CLASSES, FEATURES, classifier, cut_chunks, inputs, predict, seeded
 
@@ -175,42 +173,6 @@ def test_an_error_of_the_loader_changes_nothing_either(monkeypatch: pytest.Monke
     assert snapshot(model) == before
 
 
-FINALISERS = ("weakref.py", "_weakrefset.py", "_dynamo/utils.py")  # where objects die, Python swallows every error
-
-
-def interrupted_at(line: int, files: tuple[str, ...], run: Callable[[], object]) -> bool:
-    """Run, with an interrupt at the line of this number among all that Python executes in these files.
-
-    Returns:
-        Whether there was such a line.
-    """
-    left = line
-
-    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
-        nonlocal left
-        file = frame.f_code.co_filename
-        if not file.endswith(files) or file.endswith(FINALISERS):
-            return None  # no line of this frame, but of those it calls
-        if event == "line":
-            left -= 1
-            if left == 0:
-                raise KeyboardInterrupt
-        return trace
-
-    gc.disable()
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        run()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-        gc.enable()
-    assert left > 0, "the interrupt was swallowed"
-    return False
-
-
 ANYWHERE = ("",)
 MODES = ("predict.py", "grad_mode.py", "autocast_mode.py", "contextlib.py")
 CORE = ("predict.py", "sampled.py", "moment_pass.py", "stage.py", "twin.py", "collecting.py", "moments.py")
@@ -229,7 +191,7 @@ def test_an_interrupt_at_any_line_leaves_the_model_as_it_was(kind: str) -> None:
     model, x = tb.to_bayesian(net.float(), tau=0.5).train(), torch.tensor([[1.0, -2.0]])
     expected, before = predict(model, x, **options), snapshot(model)
     line = 1
-    while interrupted_at(line, files, lambda: predict(model, x, **options)):
+    while interrupted_at(line, lambda: predict(model, x, **options), files):
         assert snapshot(model) == before, f"after an interrupt at line {line}"
         line += 1
     assert line > 50  # it ran through

@@ -11,7 +11,7 @@ help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 demo: $(READY)  ## train a Bayesian convolutional net on handwritten digits (about a minute)
-	$(BIN)/python -m tribayes.demo
+	$(BIN)/python examples/digits.py
 
 test: lint types unit  ## lint, type check, tests
 

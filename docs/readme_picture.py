@@ -6,17 +6,20 @@ python docs/readme_picture.py
 from __future__ import annotations
 
 from pathlib import Path
+from runpy import run_path
 
 from matplotlib.figure import Figure
 
 import tribayes as tb
 from tribayes.data import load_digits
-from tribayes.demo import train
 from tribayes.plots import output_boxplot
+
+DOCS = Path(__file__).parent
 
 
 def main() -> None:
     data = load_digits()
+    train = run_path(str(DOCS.parent / "examples" / "digits.py"))["train"]
     model, _ = train(data)
     pred = tb.predict(model, data.test_images)
     correct = pred.correct(data.test_labels)
@@ -26,7 +29,7 @@ def main() -> None:
     for axes, example in zip(figure.subplots(1, 2), (sure, unsure), strict=True):
         image, target = data.test_images[example], int(data.test_labels[example])
         output_boxplot(pred, example, image=image, target=target, ax=axes)
-    figure.savefig(Path(__file__).parent / "images" / "readme.png", dpi=110)
+    figure.savefig(DOCS / "images" / "readme.png", dpi=110)
 
 
 if __name__ == "__main__":

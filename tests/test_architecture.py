@@ -16,7 +16,7 @@ import tribayes
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "tribayes"
 ROOMS = ["posterior", "nn", "inference", "prediction", "plots", "report", "data", "runs", "recipes"]  # in their order
-ON_TOP = {"cli.py", "demo.py", "__main__.py", "__init__.py"}  # may import every room
+ON_TOP = {"cli.py", "__main__.py", "__init__.py"}  # may import every room
 KNOWN = {  # rooms that know less than their place would allow
     "data": {"data"},  # nothing of networks
     "runs": {"posterior", "nn", "inference", "prediction", "runs"},  # nothing of pictures, data sets or recipes

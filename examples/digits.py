@@ -1,6 +1,6 @@
 """`make demo`: train a Bayesian convolutional network on handwritten digits and ask it how sure it is.
 
-Embedded data, two cores, about a minute. Run it with `python -m tribayes.demo`.
+Embedded data, two cores, about a minute. Run it with `python examples/digits.py`.
 """
 
 from __future__ import annotations

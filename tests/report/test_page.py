@@ -93,6 +93,17 @@ def test_everything_is_escaped() -> None:
     assert "".join(Outline(html).text).count("alert('x')") == 12
 
 
+def test_a_table_says_what_its_cells_are() -> None:
+    rows = [
+        '<thead><tr><th scope="col">name</th><th scope="col" class="number">K</th></tr></thead>',
+        "<tbody>",
+        '<tr><th scope="row">weight</th><td class="number">1,200</td></tr>',
+        "</tbody>",
+    ]
+    table = "\n".join(['<div class="wide"><table>', *rows, "</table></div>"])
+    assert table in Section("s").table(["name", "K"], [["weight", 1200]]).html()
+
+
 def test_numbers_stand_to_the_right_with_equal_decimals() -> None:
     html = Report("t")
     html.section("s").table(["tensor", "K", "rho"], [["w", 4608, -0.3324], ["b", 32, 0.0062], ["c", 1, 0.0]])

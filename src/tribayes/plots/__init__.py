@@ -16,9 +16,8 @@ except ImportError as error:
     ) from error
 
 from tribayes.plots.example_plots import output_boxplot, wrong_and_certain
-from tribayes.plots.regression_plot import regression_band
 from tribayes.plots.training_plot import posterior_bars, training_curves
-from tribayes.plots.trust_plots import reliability_diagram, risk_coverage_curve, uncertainty_histogram
+from tribayes.plots.trust_plots import regression_band, reliability_diagram, risk_coverage_curve, uncertainty_histogram
 
 __all__ = [
     "output_boxplot",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -15,8 +15,7 @@ from torch import Tensor
 
 from tribayes._text import level_text
 from tribayes.plots import style
-from tribayes.plots.checks import check_classes, check_count, check_image, check_images, check_index, names_of
-from tribayes.plots.style import BLACK, BLUE, SMALL
+from tribayes.plots.style import BLACK, BLUE, SMALL, check_count, check_images, check_index, check_type, names_of, plain
 from tribayes.prediction import ClassPredictive
 from tribayes.prediction.classification import confidently_wrong
 from tribayes.prediction.quantiles import quantiles
@@ -61,44 +60,33 @@ def output_boxplot(
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('class', 'probability')
     """
-    view = _view(check_classes("pred", pred), example, target, level, check_count("most", most, "it counts classes"))
-    names = names_of(class_names, view.classes)
+    view = _View(pred, example, target, level, most)
+    names = [plain(name) for name in names_of(class_names, view.classes)]
     ax = style.axes_or_new(ax, 5.0, 3.3)
     _draw_boxes(ax, view)
     _name_classes(ax, view, names)
     ax.set(ylim=(-0.03, 1.03), ylabel="probability")
-    _draw_beside(ax, view, None if image is None else check_image(image))
+    _draw_beside(ax, view, None if image is None else check_images(image))
     return style.headline(ax, *_titles(view, names))
 
 
-@dataclass(frozen=True)
 class _View:
     """One example, its classes restricted to those that are drawn."""
 
-    level: float
-    classes: int  # C
-    label: int
-    target: int | None
-    rivals: list[int]  # classes whose interval overlaps the label's
-    shown: list[int]
-    outputs: Tensor  # (S, shown)
-    lower: Tensor  # (shown,)
-    upper: Tensor  # (shown,)
-
-
-def _view(pred: ClassPredictive, example: int, target: int | None, level: float, most: int) -> _View:
-    example = check_index("example", example, len(pred), "examples")
-    classes = pred.mean.shape[1]
-    target = None if target is None else check_index("target", target, classes, "classes")
-    lower, upper = (bound[example] for bound in pred.interval(level))
-    label = int(pred.label[example])
-    overlaps = (upper >= lower[label]) & (lower <= upper[label])
-    overlaps[label] = False
-    chosen = {*pred.mean[example].topk(min(most, classes)).indices.tolist(), label}
-    shown = sorted(chosen if target is None else chosen | {target})
-    outputs = pred.samples[:, example, shown]
-    rivals = overlaps.nonzero().flatten().tolist()
-    return _View(level, classes, label, target, rivals, shown, outputs, lower[shown], upper[shown])
+    def __init__(self, pred: ClassPredictive, example: int, target: int | None, level: float, most: int) -> None:
+        check_type("pred", pred, ClassPredictive)
+        check_count("most", most, "it counts classes")
+        example = check_index("example", example, len(pred), "examples")
+        self.level, self.classes, self.label = level, pred.mean.shape[1], int(pred.label[example])
+        self.target = None if target is None else check_index("target", target, self.classes, "classes")
+        lower, upper = (bound[example] for bound in pred.interval(level))
+        overlaps = (upper >= lower[self.label]) & (lower <= upper[self.label])
+        overlaps[self.label] = False
+        self.rivals: list[int] = overlaps.nonzero().flatten().tolist()
+        likely = pred.mean[example].topk(min(most, self.classes)).indices.tolist()
+        self.shown: list[int] = sorted({*likely, self.label, self.label if self.target is None else self.target})
+        self.outputs = pred.samples[:, example, self.shown]  # (S, shown)
+        self.lower, self.upper = lower[self.shown], upper[self.shown]
 
 
 def _draw_boxes(ax: Axes, view: _View) -> None:
@@ -159,9 +147,8 @@ def _titles(view: _View, names: list[str]) -> tuple[str, str]:
 
 def _listed(names: list[str]) -> str:
     """The first names, as many as there is room for, and how many more there are."""
-    count = 1
-    while count < len(names) and len(", ".join(names[: count + 1])) <= _NAMES_LENGTH:
-        count += 1
+    lengths = accumulate(len(f", {name}") for name in names)
+    count = max(1, sum(length - len(", ") <= _NAMES_LENGTH for length in lengths))
     more = len(names) - count
     return ", ".join(names[:count]) + (f" and {more} more" if more else "")
 
@@ -202,9 +189,9 @@ def wrong_and_certain(
         >>> len(ax.child_axes)
         4
     """
-    targets = check_classes("pred", pred).checked_targets(targets)
+    targets = check_type("pred", pred, ClassPredictive).checked_targets(targets)
     images = check_images(images, len(pred))
-    names = names_of(class_names, pred.mean.shape[1])
+    names = [plain(name) for name in names_of(class_names, pred.mean.shape[1])]
     check_count("most", most, "it counts images")
     found = confidently_wrong(pred, targets, level)
     captions = captions_of(pred, targets, found[:most], names)
@@ -261,11 +248,8 @@ def _draw_grid(ax: Axes, images: Tensor, captions: Sequence[str]) -> None:
 
 
 def _best_grid(captions: Sequence[str], width: float, height: float) -> tuple[float, int, float]:
-    """The largest side of images in inches, the columns it takes, and points of the captions.
-
-    Captions are made smaller only where images would be tiny.
-    """
-    for size in (SMALL, 0.75 * SMALL, 0.55 * SMALL):
+    """The largest side of images in inches, the columns it takes, and points of the captions."""
+    for size in (SMALL, 0.75 * SMALL, 0.55 * SMALL):  # smaller captions only where images would be tiny
         sides = {}
         for columns in range(1, 1 + _most_columns(captions, size, width)):
             free = height / math.ceil(len(captions) / columns) - _CAPTION * size

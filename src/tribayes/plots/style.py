@@ -1,4 +1,4 @@
-"""How all pictures look: colours, line styles, frames, headlines, images.
+"""What all pictures share: colours, line styles, frames, headlines, images, and what they ask of their arguments.
 
 The colours are Okabe and Ito's, told apart by the colour-blind. No picture relies on them alone: series also differ
 in line style, marker or hatching, so that a grey print can be read.
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from matplotlib.artist import Artist
+import torch
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import ScaledTranslation
 from matplotlib.typing import LineStyleType
 from torch import Tensor
 
-from tribayes._errors import wrong_type
+from tribayes._errors import refusal, wrong_type
 
 BLUE = "#0072B2"
 VERMILLION = "#D55E00"
@@ -34,6 +33,8 @@ PALE = "#D9D9D9"
 
 SMALL = 8.0  # points: legends, counts, captions
 LEGEND_OUTSIDE: dict[str, Any] = {"frameon": False, "fontsize": SMALL, "borderaxespad": 0}
+
+T = TypeVar("T")
 
 
 class Ink(NamedTuple):
@@ -95,14 +96,13 @@ def headline(ax: Axes, *lines: str, room: float = 0) -> Axes:
     return ax
 
 
-def legend_above(ax: Axes, handles: Sequence[Artist], room: float = 0) -> float:
+def legend_above(ax: Axes, room: float = 0) -> float:
     """A legend in columns of three between title and axes, where it hides no data; returns the points it takes.
 
     `room` points above the axes are left free for something else.
     """
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    raised = ax.transAxes + ScaledTranslation(0, room / 72, figure.dpi_scale_trans)
+    handles, _ = ax.get_legend_handles_labels()
+    raised = ax.transAxes + ScaledTranslation(0, room / 72, _figure(ax).dpi_scale_trans)
     spacing: dict[str, Any] = {"borderpad": 0.2, "handlelength": 1.8, "columnspacing": 1.2, **LEGEND_OUTSIDE}
     ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), bbox_transform=raised, ncols=3, **spacing)
     return room + math.ceil(len(handles) / 3) * 1.65 * SMALL
@@ -110,11 +110,15 @@ def legend_above(ax: Axes, handles: Sequence[Artist], room: float = 0) -> float:
 
 def size_in_inches(ax: Axes) -> tuple[float, float]:
     """Width and height of the axes once the figure's layout has made room for titles."""
+    _figure(ax).draw_without_rendering()
+    width, height = ax.get_position().size * _figure(ax).get_size_inches()
+    return float(width), float(height)
+
+
+def _figure(ax: Axes) -> Figure:
     figure = ax.get_figure(root=True)
     assert figure is not None
-    figure.draw_without_rendering()
-    width, height = ax.get_position().size * figure.get_size_inches()
-    return float(width), float(height)
+    return figure
 
 
 def show_image(ax: Axes, image: Tensor) -> None:
@@ -138,4 +142,79 @@ def plain(text: str) -> str:
 def percent_ticks(*axes: Axis) -> None:
     """Label the ticks of shares in [0, 1] as percentages, with no more digits than they need."""
     for axis in axes:
-        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.6g} %"))
+        axis.set_major_formatter(lambda share, _: f"{100 * share:.6g} %")
+
+
+def check_type(argument: str, value: object, kind: type[T], remedy: str = "pass what tribayes.predict returned") -> T:
+    """A value of this class."""
+    if not isinstance(value, kind):
+        raise wrong_type(argument, type(value).__name__, f"be a {kind.__name__}", remedy)
+    return value
+
+
+def check_index(argument: str, index: object, count: int, things: str) -> int:
+    """A whole number in [0, count)."""
+    if isinstance(index, Tensor) and index.ndim == 0 and not index.is_floating_point():
+        index = int(index)
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise wrong_type(argument, index, "be a whole number", f"it numbers the {things} from 0")
+    if not 0 <= index < count:
+        raise refusal(argument, index, f"lie in [0, {count})", f"there are {count} {things}")
+    return index
+
+
+def check_count(argument: str, value: object, remedy: str) -> int:
+    """A whole number, at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise refusal(argument, value, "be a whole number, at least 1", remedy)
+    return value
+
+
+def names_of(class_names: Sequence[str] | None, classes: int) -> list[str]:
+    """A name for each class: its number where none is given."""
+    if class_names is None:
+        return [str(index) for index in range(classes)]
+    if isinstance(class_names, str) or len(class_names) != classes:
+        raise refusal("class_names", class_names, f"hold {classes} names, one per class", "check their number")
+    return [str(name) for name in class_names]
+
+
+def check_images(images: object, count: int | None = None) -> Tensor:
+    """So many images, (N, 1 or 3, H, W), on the CPU as float32; without a count one, (1 or 3, H, W) or (H, W)."""
+    argument, shape, remedy = "images", "(N, 1, H, W) or (N, 3, H, W)", "add or move the channel axis"
+    if count is None:
+        argument, shape, remedy = "image", "(H, W), (1, H, W) or (3, H, W)", "pass one image, images[i]"
+    if not isinstance(images, Tensor):
+        raise wrong_type(argument, type(images).__name__, "be a tensor", "convert it with torch.as_tensor")
+    values = images.detach().cpu().float()
+    values = values.unsqueeze(0) if count is None and values.ndim == 2 else values
+    if values.ndim != (3 if count is None else 4) or values.shape[-3] not in (1, 3):
+        raise refusal(argument, images, f"have the shape {shape}", remedy)
+    if not ((values >= 0) & (values <= 1)).all():  # NaN is refused too
+        found = f"values from {float(values.min()):.3g} to {float(values.max()):.3g}"
+        raise refusal(argument, found, "lie in [0, 1]", "divide bytes by 255, or undo the normalisation")
+    if count is not None and len(values) != count:
+        raise refusal(argument, images, f"hold {count} images, one per example", "pass those that were predicted")
+    return values
+
+
+def check_line(argument: str, values: object, count: int | None = None) -> Tensor:
+    """Finite numbers along one axis, (N,), on the CPU as float64; (N, 1) is accepted."""
+    try:
+        line = torch.as_tensor(values).detach().cpu().double()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise wrong_type(argument, values, "be a tensor or a list of numbers", "convert it") from error
+    line = line.squeeze(-1) if line.ndim == 2 and line.shape[-1] == 1 else line
+    if line.ndim != 1 or (count is not None and len(line) != count):
+        raise refusal(argument, values, f"have the shape ({'N' if count is None else count},)", "check the data")
+    if not torch.isfinite(line).all():
+        raise refusal(argument, values, "be finite", "clean the data")
+    return line
+
+
+def check_points(argument: str, points: object) -> tuple[Tensor, Tensor]:
+    """A pair (x, y) of two such lines, equally long."""
+    if not isinstance(points, tuple | list) or len(points) != 2:
+        raise wrong_type(argument, points, "be a pair (x, y)", "pass a tuple of two tensors")
+    x = check_line(f"{argument}[0]", points[0])
+    return x, check_line(f"{argument}[1]", points[1], len(x))

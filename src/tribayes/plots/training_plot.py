@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,7 @@ from tribayes._text import minus, number, percent
 from tribayes.inference.fit import History
 from tribayes.nn.table import PosteriorTable
 from tribayes.plots import style
-from tribayes.plots.checks import check_count, check_line, check_type
+from tribayes.plots.style import BLACK, SMALL, check_count, check_points, check_type
 
 Series = tuple[Sequence[int] | Tensor, Sequence[float] | Tensor]
 
@@ -53,15 +53,13 @@ def training_curves(
     loss, nll = (torch.tensor(values, dtype=torch.float64) for values in (history.loss, history.nll))
     ax = style.axes_or_new(ax, 4.6, 3.4)
     curves = {"loss": loss, "negative log likelihood": nll, "ν·KL": loss - nll}
-    drawn = [
-        _draw_curve(ax, name, values, window, style.ink(index)) for index, (name, values) in enumerate(curves.items())
-    ]
+    drawn = [_draw_curve(ax, *curve, window, ink) for curve, ink in zip(curves.items(), style.INKS, strict=False)]
     if min(float(nll.min()), float((loss - nll).min())) > -1e-6:  # a density's may be negative; rounding is not
         ax.set_ylim(bottom=0)
     ax.set(xlim=(0, len(loss) + 1), xlabel="iteration", ylabel="nats per example")
     if test_error is not None or final_error is not None:
         drawn += _draw_errors(ax, test_error, final_error)
-    ax.legend(handles=drawn, loc="upper right", fontsize=style.SMALL)
+    ax.legend(handles=drawn, loc="upper right", fontsize=SMALL)
     means = [f"Means over {window} iterations"] if window > 1 else []
     return style.headline(ax, f"Training, {len(loss):,} iterations", *means)
 
@@ -79,19 +77,16 @@ def _draw_curve(ax: Axes, name: str, values: Tensor, window: int, ink: style.Ink
 
 def _draw_errors(ax: Axes, test_error: Series | None, final_error: float | None) -> list[Line2D]:
     """The test error on an axis to the right."""
-    right = ax.twinx()
+    right, largest = ax.twinx(), 0.0
     lines: list[Line2D] = []
-    largest = 0.0
     if test_error is not None:
-        iterations = check_line("test_error[0]", test_error[0])
-        errors = check_line("test_error[1]", test_error[1], len(iterations))
-        largest = float(errors.max())
-        draw = partial(right.plot, color=style.PURPLE, marker="D", markersize=3, label="test error (right)")
-        lines += draw(iterations.numpy(), errors.numpy())
+        points = check_points("test_error", test_error)
+        largest = float(points[1].max())
+        lines += right.plot(*points, color=style.PURPLE, marker="D", markersize=3, label="test error (right)")
     if final_error is not None:
         largest = max(largest, 2 * final_error)  # alone, it should not hide behind the legend
         label = f"final test error {percent(final_error, 2)} (right)"
-        lines.append(right.axhline(final_error, color=style.BLACK, linestyle=":", linewidth=1.5, label=label))
+        lines.append(right.axhline(final_error, color=BLACK, linestyle=":", linewidth=1.5, label=label))
     right.set(ylabel="test error", ylim=(0, 1.1 * largest or 1))
     style.percent_ticks(right.yaxis)
     right.spines["top"].set_visible(False)
@@ -119,17 +114,15 @@ def posterior_bars(table: PosteriorTable, *, ax: Axes | None = None) -> Axes:
     ax.set_axis_off()
     style.headline(ax, "The learned posterior, tensor by tensor")
     row = 72 * style.size_in_inches(ax)[1] / len(table)  # points
-    size = max(2.0, min(style.SMALL, 0.8 * row))  # small type, smaller where rows are closer than a line
+    size = max(2.0, min(SMALL, 0.8 * row))  # small type, smaller where rows are closer than a line
     left, right = ax.inset_axes((0, 0, 0.47, 1)), ax.inset_axes((0.53, 0, 0.47, 1))
-    _draw_bars(left, [row.tau for row in table], style.BLUE, style.PALE_BLUE, "", size)
-    _draw_bars(right, [row.rho for row in table], style.VERMILLION, style.PALE_ORANGE, "////", size)
+    tau, rho = [row.tau for row in table], [row.rho for row in table]
+    _draw_bars(left, tau, "τ, relative deviation", size, color=style.PALE_BLUE, edgecolor=style.BLUE)
+    _draw_bars(right, rho, "ρ, correlation", size, color=style.PALE_ORANGE, edgecolor=style.VERMILLION, hatch="////")
     left.set_yticks(range(len(table)), [row.name for row in table], fontsize=size)
-    left.set_xlabel("τ, relative deviation", fontsize=style.SMALL)
-    left.set_xlim(0, 1.3 * max(row.tau for row in table) or 1)
-    right.set_yticks(range(len(table)), [""] * len(table))
-    right.set_xlabel("ρ, correlation", fontsize=style.SMALL)
-    right.set(xlim=(-0.8, 0.8), xticks=[-0.5, 0, 0.5])
-    right.axvline(0, color=style.BLACK, linewidth=0.8)
+    left.set_xlim(0, 1.3 * max(tau) or 1)
+    right.set(xlim=(-0.8, 0.8), xticks=[-0.5, 0, 0.5], yticks=range(len(table)), yticklabels=[])
+    right.axvline(0, color=BLACK, linewidth=0.8)
     return ax
 
 
@@ -138,13 +131,14 @@ def bars_size(count: int) -> tuple[float, float]:
     return 4.8, min(_HIGHEST, 1.1 + _ROW * count)
 
 
-def _draw_bars(ax: Axes, values: Sequence[float], colour: str, pale: str, hatch: str, size: float) -> None:
+def _draw_bars(ax: Axes, values: Sequence[float], label: str, size: float, **look: Any) -> None:
     style.tidy(ax)
     ax.grid(visible=False, axis="y")
-    bars = ax.barh(range(len(values)), values, height=0.66, color=pale, edgecolor=colour, hatch=hatch)
+    bars = ax.barh(range(len(values)), values, height=0.66, **look)
     ax.bar_label(bars, [minus(number(value, 3)) for value in values], padding=2, fontsize=size)
+    ax.set_xlabel(label, fontsize=SMALL)
     ax.set_ylim(len(values) - 0.4, -0.6)  # the first tensor on top
-    ax.tick_params(axis="x", labelsize=style.SMALL)
+    ax.tick_params(axis="x", labelsize=SMALL)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_color(style.PALE)
     ax.xaxis.set_major_locator(MaxNLocator(4))

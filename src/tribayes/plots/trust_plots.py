@@ -1,25 +1,22 @@
-"""Can the uncertainty be trusted? The reliability diagram, the risk-coverage curve, histograms of right and wrong."""
+"""Can the uncertainty be trusted? Reliability, risk and coverage, right and wrong; and the bands of a regression."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
-import numpy as np
 import torch
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tribayes._errors import wrong_type
 from tribayes._text import level_text, percent
 from tribayes.plots import style
-from tribayes.plots.checks import check_classes, check_count
-from tribayes.prediction import ClassPredictive, metrics
-
-Shares = NDArray[np.float64]
+from tribayes.plots.style import BLACK, BLUE, VERMILLION, check_count, check_index, check_line, check_points, check_type
+from tribayes.prediction import ClassPredictive, RegressionPredictive, metrics
+from tribayes.prediction.summary import origin
 
 _Z = 1.96  # normal quantile of a 95 % interval
 _COUNT_SIZE = 7.0  # points
@@ -49,51 +46,48 @@ def reliability_diagram(
         >>> ax.get_title(loc="left").splitlines()[0]
         'Reliability of 60 predictions (counts on top)'
     """
-    targets = check_classes("pred", pred).checked_targets(targets)
+    targets = check_type("pred", pred, ClassPredictive).checked_targets(targets)
     data = metrics.reliability(pred.mean, targets, bins)
     error = metrics.calibration_error(pred.mean, targets, bins)
     ax = style.axes_or_new(ax, 4.6, 4.0)
-    handles = _draw_bins(ax, data)
-    handles += ax.plot([0, 1], [0, 1], color=style.BLACK, linestyle="--", linewidth=1, label="ideal")
+    _draw_bins(ax, data)
+    ax.plot([0, 1], [0, 1], color=BLACK, linestyle="--", linewidth=1, label="ideal")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy, with 95 % intervals")
     style.percent_ticks(ax.xaxis, ax.yaxis)
-    room = style.legend_above(ax, handles, room=_write_counts(ax, data))
+    room = style.legend_above(ax, _write_counts(ax, data))
     title = f"Reliability of {len(pred):,} predictions (counts on top)"
     return style.headline(ax, title, f"Expected calibration error {percent(error, 2)}", room=room)
 
 
-def _draw_bins(ax: Axes, data: metrics.Reliability) -> list[Artist]:
-    """Bars of the accuracy and marks of the confidence; returns their entries in the legend."""
+def _draw_bins(ax: Axes, data: metrics.Reliability) -> None:
+    """Bars of the accuracy and marks of the confidence."""
     filled = data.count > 0
-    left, right = data.edges[:-1][filled].numpy(), data.edges[1:][filled].numpy()
-    accuracy, confidence = data.accuracy[filled].numpy(), data.confidence[filled].numpy()
-    below, above = _wilson(accuracy, data.count[filled].numpy())
-    centre, blue = (left + right) / 2, style.BLUE
-    bars = ax.bar(centre, accuracy, width=right - left, color=style.PALE_BLUE, edgecolor=blue, linewidth=0.8)
-    ax.errorbar(centre, accuracy, (accuracy - below, above - accuracy), fmt="none", ecolor=blue, elinewidth=0.9)
-    marks = ax.hlines(confidence, left, right, color=style.VERMILLION, linewidth=2.2, label="mean confidence")
+    left, right, accuracy = data.edges[:-1][filled], data.edges[1:][filled], data.accuracy[filled]
+    centre, reach = (left + right) / 2, torch.stack(_wilson(accuracy, data.count[filled]))
+    bars = ax.bar(centre, accuracy, width=right - left, color=style.PALE_BLUE, edgecolor=BLUE, linewidth=0.8)
+    ax.errorbar(centre, accuracy, reach, fmt="none", ecolor=BLUE, elinewidth=0.9)
+    ax.hlines(data.confidence[filled], left, right, color=VERMILLION, linewidth=2.2, label="mean confidence")
     bars[0].set_label("accuracy")
-    return [bars[0], marks]
 
 
 def _write_counts(ax: Axes, data: metrics.Reliability) -> float:
     """How many examples each bin holds, above the frame; upright where bins are narrow. Returns their height."""
-    texts = {place: f"{int(number):,}" for place, number in enumerate(data.count) if number > 0}
-    length = max(map(len, texts.values())) * 0.62 * _COUNT_SIZE
+    length = len(f"{int(data.count.max()):,}") * 0.62 * _COUNT_SIZE
     upright = length > _AXIS_POINTS / len(data.count) - 2
-    write = partial(ax.annotate, xytext=(0, 3), textcoords="offset points", ha="center", va="bottom")
-    for place, text in texts.items():
-        centre = float(data.edges[place : place + 2].mean())
-        write(text, (centre, 1), fontsize=_COUNT_SIZE, rotation=90 if upright else 0)
+    look: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": _COUNT_SIZE, "rotation": 90 if upright else 0}
+    for place, count in enumerate(data.count.tolist()):
+        if count:
+            centre = float(data.edges[place : place + 2].mean())
+            ax.annotate(f"{count:,}", (centre, 1), xytext=(0, 3), textcoords="offset points", **look)
     return 3 + (length if upright else 1.2 * _COUNT_SIZE)
 
 
-def _wilson(share: Shares, count: NDArray[np.int64]) -> tuple[Shares, Shares]:
-    """A 95 % interval for a probability, from a share of `count` trials; sensible also for one trial."""
-    weight = _Z**2 / count
+def _wilson(share: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """How far the 95 % interval of a probability reaches below and above a share of `count` trials, also of one."""
+    weight = _Z**2 / count.double()
     centre = (share + weight / 2) / (1 + weight)
-    half = np.sqrt(share * (1 - share) * weight + weight**2 / 4) / (1 + weight)
-    return np.minimum(centre - half, share), np.maximum(centre + half, share)
+    half = (share * (1 - share) * weight + weight**2 / 4).sqrt() / (1 + weight)
+    return (share - (centre - half)).clamp(min=0), (centre + half - share).clamp(min=0)
 
 
 def risk_coverage_curve(
@@ -121,13 +115,10 @@ def risk_coverage_curve(
         remedy = "pass what tribayes.predict returned"
         raise wrong_type("pred", pred, "be a ClassPredictive or a dict of them, not empty", remedy)
     ax = style.axes_or_new(ax, 4.6, 3.4)
-    handles = [
-        _draw_risk(ax, check_classes("pred", one), targets, score, level, name, style.ink(index))
-        for index, (name, one) in enumerate(named.items())
-    ]
-    mark = Line2D([], [], linestyle="", marker=handles[0].get_marker(), color=style.GREY, markersize=8)
-    mark.set_label(f"mark: quite certain at {level_text(level)}")
-    handles.append(mark)
+    draw = partial(_draw_risk, ax, targets, score, level)
+    handles = [draw(name, one, style.ink(index)) for index, (name, one) in enumerate(named.items())]
+    label, marker = f"mark: quite certain at {level_text(level)}", style.ink(0).marker
+    handles.append(Line2D([], [], linestyle="", marker=marker, color=style.GREY, markersize=8, label=label))
     ax.set(xlim=(0, 1.02), xlabel="share of predictions kept", ylabel="error among those kept")
     ax.set_ylim(bottom=0)
     style.percent_ticks(ax.xaxis, ax.yaxis)
@@ -137,10 +128,10 @@ def risk_coverage_curve(
 
 
 def _draw_risk(
-    ax: Axes, pred: ClassPredictive, targets: Tensor, score: str, level: float, name: str, ink: style.Ink
+    ax: Axes, targets: Tensor, score: str, level: float, name: str, pred: ClassPredictive, ink: style.Ink
 ) -> Line2D:
     """One curve with its mark; returns its entry in the legend, which shows both."""
-    wrong = ~pred.correct(targets)
+    wrong = ~check_type("pred", pred, ClassPredictive).correct(targets)
     curve = metrics.risk_coverage(pred.uncertainty(score), wrong)
     ax.plot(curve.coverage.numpy(), curve.risk.numpy(), color=ink.colour, linestyle=ink.line, drawstyle="steps-post")
     sure = pred.certain(level)
@@ -174,10 +165,10 @@ def uncertainty_histogram(
         >>> ax.get_xlabel()
         'epistemic uncertainty (nats)'
     """
-    values = check_classes("pred", pred).uncertainty(score)
+    values = check_type("pred", pred, ClassPredictive).uncertainty(score)
     correct = pred.correct(targets)
     check_count("bins", bins, "20 is usual")
-    outside = None if foreign is None else check_classes("foreign", foreign).uncertainty(score)
+    outside = None if foreign is None else check_type("foreign", foreign, ClassPredictive).uncertainty(score)
     top = float(torch.cat([values, values if outside is None else outside]).max()) or 1.0
     edges = torch.linspace(0, top, bins + 1, dtype=torch.float64)
     ax = style.axes_or_new(ax, 4.6, 3.4)
@@ -203,3 +194,56 @@ def _draw_kind(ax: Axes, values: Tensor, edges: Tensor, name: str, separation: f
     draw(facecolor=ink.colour, alpha=0.18)
     # hatching on translucent colour vanishes in SVG and PDF: the outline is drawn by itself
     draw(fill=False, edgecolor=ink.colour, linestyle=ink.line, linewidth=1.5, hatch=ink.hatch, label=label)
+
+
+def regression_band(
+    x: Tensor,
+    pred: RegressionPredictive,
+    *,
+    observed: tuple[Tensor, Tensor] | None = None,
+    truth: Tensor | None = None,
+    output: int = 0,
+    level: float = 0.95,
+    ax: Axes | None = None,
+) -> Axes:
+    """The mean, the band that holds the function, and the wider one that holds a new observation.
+
+    Args:
+        x, pred: N predictions, and where they were made, (N,), in any order.
+        observed: (x, y), (M,) each: data to draw as points.
+        truth: (N,) the true function at `x`, where it is known.
+        output: which of the D outputs.
+        ax: label it with your quantities and units: ax.set(xlabel=…).
+
+    Example:
+        >>> x, model = torch.linspace(-4, 4, 200), tb.to_bayesian(nn.Linear(1, 1))
+        >>> pred = tb.predict(model, x[:, None], samples=50, likelihood=tb.Gaussian(noise=0.1), progress=False)
+        >>> ax = regression_band(x, pred, observed=(x[::20], x[::20].sin()))
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['new observation, 95 %', 'function, 95 %', 'mean', 'data']
+    """
+    remedy = "pass tribayes.predict(..., likelihood=tribayes.Gaussian(...))"
+    check_type("pred", pred, RegressionPredictive, remedy)
+    place = check_line("x", x, len(pred))
+    output = check_index("output", output, pred.mean.shape[1], "outputs")
+    order = place.argsort()
+
+    def ordered(values: Tensor) -> Any:
+        return values[order].double().numpy()
+
+    ax = style.axes_or_new(ax, 4.6, 3.4)
+    outer: dict[str, Any] = {"color": style.SKY, "alpha": 0.3, "label": f"new observation, {level_text(level)}"}
+    inner: dict[str, Any] = {"color": BLUE, "alpha": 0.4, "label": f"function, {level_text(level)}"}
+    for (lower, upper), paint in ((pred.observation_interval(level), outer), (pred.interval(level), inner)):
+        ax.fill_between(ordered(place), ordered(lower[:, output]), ordered(upper[:, output]), linewidth=0, **paint)
+    ax.plot(ordered(place), ordered(pred.mean[:, output]), color=BLUE, linewidth=1.8, label="mean")
+    if truth is not None:
+        line = check_line("truth", truth, len(pred))
+        ax.plot(ordered(place), ordered(line), color=BLACK, linestyle="--", label="truth")
+    if observed is not None:
+        look: dict[str, Any] = {"s": 10, "color": VERMILLION, "marker": "o", "edgecolor": "white", "linewidth": 0.3}
+        ax.scatter(*check_points("observed", observed), zorder=3, label="data", **look)
+    ax.set(xlabel="x", ylabel="y")
+    ax.margins(x=0)
+    room = style.legend_above(ax)
+    return style.headline(ax, f"Regression, {origin(pred.sample_count)}", room=room)

@@ -17,9 +17,8 @@ from tribayes.inference.fit import History
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.module import BayesianModule
 from tribayes.nn.table import PosteriorTable
-from tribayes.plots.checks import check_classes, check_images, check_type, names_of
 from tribayes.plots.example_plots import captions_of, grid_size
-from tribayes.plots.style import drawn
+from tribayes.plots.style import check_images, check_type, drawn, names_of
 from tribayes.plots.training_plot import bars_size
 from tribayes.prediction import ClassificationSummary, ClassPredictive, LayerReport
 from tribayes.prediction.classification import confidently_wrong, telling_examples
@@ -88,7 +87,7 @@ def classification_report(
         >>> classification_report(folder / "report.html", pred, targets, model=model, images=images).name
         'report.html'
     """
-    targets = check_classes("pred", pred).checked_targets(targets)
+    targets = check_type("pred", pred, ClassPredictive).checked_targets(targets)
     if not levels:
         raise refusal("levels", levels, "hold at least one level", "pass e.g. (0.95, 0.99)")
     if history is not None:
@@ -96,8 +95,7 @@ def classification_report(
     if layers is not None:
         check_type("layers", layers, LayerReport, "pass tribayes.layer_report(model, x)")
     images = None if images is None else check_images(images, len(pred))
-    names_of(class_names, pred.mean.shape[1])
-    names = [str(index) for index in range(pred.mean.shape[1])] if class_names is None else class_names
+    names = names_of(class_names, pred.mean.shape[1])
     posterior = None if model is None else _whole_posterior(model)
     case = _Case(pred, targets, images, names, pred.summary(targets, levels), levels[0])
     seed = f" (seed {pred.origin.seed})" if isinstance(pred.origin, Drawn) else ""

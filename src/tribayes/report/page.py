@@ -73,15 +73,28 @@ class Section:
         return self._add(f"<p>{_safe(text)}</p>\n", beside=False)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "") -> Self:
-        """A table; numbers are formatted and stand to the right."""
-        return self._add(_table(header, rows, caption), beside=True)
+        """A table; a column of numbers (None is an empty cell) stands to the right, a wide table scrolls by itself."""
+        for place, row in enumerate(rows):
+            if len(row) != len(header):
+                remedy = "give every row a cell for each column"
+                raise refusal(f"rows[{place}]", row, f"have {len(header)} cells, as the header has", remedy)
+        columns = [_column(place, name, [row[place] for row in rows]) for place, name in enumerate(header)]
+        lines = ["".join(column[line] for column in columns) for line in range(len(rows) + 1)]
+        head, *body = (f"<tr>{line}</tr>" for line in lines)
+        title = f"<caption>{_safe(caption)}</caption>\n" if caption else ""
+        inside = "\n".join([f"{title}<thead>{head}</thead>", "<tbody>", *body, "</tbody>"])
+        return self._add(f'<div class="wide"><table>\n{inside}\n</table></div>\n', beside=True)
 
     def picture(self, figure: Figure, alt: str, caption: str) -> Self:
         """A matplotlib figure. `alt` says in words what it shows, `caption` what to make of it.
 
         Pictures and tables that follow each other stand side by side where the screen is wide enough.
         """
-        return self._add(_picture(figure, alt, caption), beside=True)
+        if not isinstance(figure, Figure):
+            raise wrong_type("figure", type(figure).__name__, "be a matplotlib Figure", "pass ax.figure")
+        width, height = (round(96 * inches) for inches in figure.get_size_inches())
+        image = f'<img src="{_source(figure)}" width="{width}" height="{height}" alt="{_safe(alt)}">'
+        return self._add(f"<figure>{image}<figcaption>{_safe(caption)}</figcaption></figure>\n", beside=True)
 
     def definitions(self, meanings: Mapping[str, str]) -> Self:
         """Terms and what they mean."""
@@ -115,9 +128,7 @@ class Report:
     """
 
     def __init__(self, title: str, lead: str = "", footer: str = "") -> None:
-        self.title = title
-        self.lead = lead
-        self.footer = footer
+        self.title, self.lead, self.footer = title, lead, footer
         self._sections: list[Section] = []
 
     def section(self, heading: str) -> Section:
@@ -156,66 +167,24 @@ def _safe(text: str) -> str:
     return escape(text).replace(" %", "\u00a0%")
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "") -> str:
-    """A column is numeric where all its cells are numbers (None is an empty one); wide tables scroll by themselves.
-
-    >>> print(_table(["name", "K"], [["weight", 1200]]))
-    <div class="wide"><table>
-    <thead><tr><th scope="col">name</th><th scope="col" class="number">K</th></tr></thead>
-    <tbody>
-    <tr><th scope="row">weight</th><td class="number">1,200</td></tr>
-    </tbody>
-    </table></div>
-    """
-    for place, row in enumerate(rows):
-        if len(row) != len(header):
-            remedy = "give every row a cell for each column"
-            raise refusal(f"rows[{place}]", row, f"have {len(header)} cells, as the header has", remedy)
-    columns = [[row[place] for row in rows] for place in range(len(header))]
-    numeric = [any(map(is_number, cells)) and all(c is None or is_number(c) for c in cells) for cells in columns]
-    tags = ["td" if is_numeric or place else 'th scope="row"' for place, is_numeric in enumerate(numeric)]
-    head = _row(['th scope="col"'] * len(header), header, numeric)
-    body = "".join(_row(tags, row, numeric) + "\n" for row in zip(*map(_texts, columns), strict=True))
-    title = f"<caption>{_safe(caption)}</caption>\n" if caption else ""
-    inside = f"{title}<thead>{head}</thead>\n<tbody>\n{body}</tbody>\n"
-    return f'<div class="wide"><table>\n{inside}</table></div>\n'
-
-
-def _texts(cells: Sequence[object]) -> list[str]:
-    """The cells of a column as a reader wants them: numbers with the same decimals, enough for the smallest."""
+def _column(place: int, name: str, cells: Sequence[object]) -> list[str]:
+    """A column's cells in HTML, its name on top; numbers have the same decimals, enough for the smallest."""
     sizes = [abs(cell) for cell in cells if isinstance(cell, float) and cell and math.isfinite(cell)]
     decimals = min(_MOST_DECIMALS, max(_LEAST_DECIMALS, 1 - math.floor(math.log10(min(sizes, default=1.0)))))
-    texts = []
+    numeric = any(map(is_number, cells)) and all(cell is None or is_number(cell) for cell in cells)
+    look = ' class="number"' if numeric else ""
+    opening, tag = ('th scope="row"', "th") if place == 0 and not numeric else (f"td{look}", "td")
+    column = [f'<th scope="col"{look}>{_safe(name)}</th>']
     for cell in cells:
+        text = "" if cell is None else str(cell)
         if isinstance(cell, int | float) and is_number(cell):
-            texts.append(minus(number(cell, decimals)))
-        else:
-            texts.append("" if cell is None else str(cell))
-    return texts
+            text = minus(number(cell, decimals))
+        column.append(f"<{opening}>{_safe(text)}</{tag}>")
+    return column
 
 
-def _row(tags: Sequence[str], texts: Sequence[str], numeric: Sequence[bool]) -> str:
-    """A row of cells; what opens a cell may have attributes, and numbers have one more."""
-    cells = []
-    for tag, text, is_numeric in zip(tags, texts, numeric, strict=True):
-        opening = f'{tag} class="number"' if is_numeric else tag
-        cells.append(f"<{opening}>{_safe(text)}</{tag[:2]}>")
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _picture(figure: Figure, alt: str, caption: str) -> str:
-    """The figure with a text for those who do not see it and a sentence for those who do."""
-    if not isinstance(figure, Figure):
-        raise wrong_type("figure", type(figure).__name__, "be a matplotlib Figure", "pass ax.figure")
-    width, height = (round(96 * inches) for inches in figure.get_size_inches())
-    kind, data = _compact(figure)
-    source = f"data:{kind};base64,{base64.b64encode(data).decode()}"
-    image = f'<img src="{source}" width="{width}" height="{height}" alt="{_safe(alt)}">'
-    return f"<figure>{image}<figcaption>{_safe(caption)}</figcaption></figure>\n"
-
-
-def _compact(figure: Figure) -> tuple[str, bytes]:
-    """The first form of the figure that is small enough, else the last."""
+def _source(figure: Figure) -> str:
+    """The figure itself as an address, in the first form that is small enough, else the last."""
     with rc_context({"svg.hashsalt": "tribayes"}):  # the same figure gives the same bytes
         for kind, resolution in _FORMS:
             buffer = BytesIO()
@@ -223,4 +192,4 @@ def _compact(figure: Figure) -> tuple[str, bytes]:
             figure.savefig(buffer, format=kind, dpi=resolution, metadata=unchanging)
             if buffer.tell() <= _LIMIT:
                 break
-    return "image/png" if kind == "png" else "image/svg+xml", buffer.getvalue()
+    return f"data:image/{'png' if kind == 'png' else 'svg+xml'};base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -19,30 +19,23 @@ def progress_bar(
 ) -> Iterator[Advance]:
     """A bar with share, rate, time taken and time left, on standard error or a stream. `total` may be unknown."""
     if not enabled:
-        yield _silent
+        yield lambda *_, **__: None
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
     from rich.text import Text
 
-    class Bar(Progress):
+    class Bar(progress.Progress):
         def get_renderables(self) -> Iterator[Any]:
             yield from super().get_renderables()
             yield from (Text(task.fields["remark"]) for task in self.tasks if task.fields["remark"])
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(show_speed=True),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(show_speed=True),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
     )
     with Bar(*columns, console=Console(file=stream, stderr=stream is None)) as bar:
         task = bar.add_task(description, total=total, remark="")
@@ -51,7 +44,3 @@ def progress_bar(
             bar.update(task, advance=amount, remark=remark)
 
         yield advance
-
-
-def _silent(amount: float = 1, remark: str = "") -> None:
-    del amount, remark

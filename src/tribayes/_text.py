@@ -14,16 +14,14 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str
     weight  12
     b        3
     """
-    cells = [[_cell(cell) for cell in row] for row in rows]
-    widths = [max(len(text) for text in column) for column in zip(header, *cells, strict=True)]
-    numeric = [bool(rows) and all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(header))]
-    aligned = [str.rjust if right else str.ljust for right in numeric]
-
-    def line(texts: Sequence[str]) -> str:
-        padded = (align(text, width) for align, text, width in zip(aligned, texts, widths, strict=True))
-        return "  ".join(padded).rstrip()
-
-    return "\n".join([line(header), "  ".join("-" * width for width in widths), *map(line, cells)])
+    columns = []
+    for name, *cells in zip(header, *rows, strict=True):
+        texts = [str(name), *map(_cell, cells)]
+        width = max(map(len, texts))
+        right = bool(cells) and all(isinstance(cell, int | float | None) for cell in cells)
+        first, *others = (text.rjust(width) if right else text.ljust(width) for text in texts)
+        columns.append([first, "-" * width, *others])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -54,29 +52,17 @@ def number(value: float, decimals: int | None = None) -> str:
 
 
 def percent(share: float, decimals: int = 0) -> str:
-    """A share as a percentage.
-
-    >>> percent(0.0213, 1)
-    '2.1 %'
-    """
+    """A share as a percentage, such as '2.1 %'."""
     return f"{100 * share:.{decimals}f} %"
 
 
 def level_text(level: float) -> str:
-    """A credibility level as a percentage, with no more digits than it needs.
-
-    >>> level_text(0.95), level_text(0.999)
-    ('95 %', '99.9 %')
-    """
+    """A credibility level as a percentage, with no more digits than it needs: '95 %', '99.9 %'."""
     return f"{100 * level:g} %"
 
 
 def minus(text: str) -> str:
-    """The same text with the minus sign of a printed page.
-
-    >>> minus("-0.5")
-    '−0.5'
-    """
+    """The same text with the minus sign of a printed page: '−0.5'."""
     return text.replace("-", "−")
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-import torch
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -93,27 +92,18 @@ def _draw_boxes(ax: Axes, view: _View) -> None:
     own = view.shown.index(view.label)
     ax.axhspan(float(view.lower[own]), float(view.upper[own]), color=BLUE, alpha=0.13, linewidth=0, zorder=0)
     ax.grid(visible=False, axis="x")
-    drawn = ax.bxp(
-        _statistics(view),
-        positions=range(len(view.shown)),
-        widths=0.62,
-        patch_artist=True,
-        manage_ticks=False,
-        medianprops={"color": BLACK, "linewidth": 1.6},
-        flierprops={"marker": ".", "markersize": 3, "markeredgecolor": "none", "markerfacecolor": BLACK, "alpha": 0.45},
-    )
+    quartiles = quantiles(view.outputs.unsqueeze(1), (0.25, 0.5, 0.75)).squeeze(1)  # (3, shown)
+    outside = (view.outputs < view.lower) | (view.outputs > view.upper)
+    dots = [column[out].tolist() for column, out in zip(view.outputs.T, outside.T, strict=True)]
+    columns = (*quartiles.tolist(), view.lower.tolist(), view.upper.tolist(), dots)
+    names = ("q1", "med", "q3", "whislo", "whishi", "fliers")
+    boxes = [dict(zip(names, box, strict=True)) for box in zip(*columns, strict=True)]
+    median = {"color": BLACK, "linewidth": 1.6}
+    dot = {"marker": ".", "markersize": 3, "markeredgecolor": "none", "markerfacecolor": BLACK, "alpha": 0.45}
+    look: dict[str, Any] = {"widths": 0.62, "patch_artist": True, "medianprops": median, "flierprops": dot}
+    drawn = ax.bxp(boxes, range(len(boxes)), manage_ticks=False, **look)  # boxplot() would round the whiskers' ends
     for index, box in zip(view.shown, drawn["boxes"], strict=True):
         box.set(**_paint(index, view))
-
-
-def _statistics(view: _View) -> list[dict[str, Any]]:
-    """What matplotlib's `bxp` wants: whiskers exactly at the interval's bounds, which its own boxplot() would round."""
-    quartiles = quantiles(view.outputs.unsqueeze(1), (0.25, 0.5, 0.75)).squeeze(1)  # (3, shown)
-    bounds = torch.stack([*quartiles, view.lower, view.upper], dim=1).tolist()
-    outside = (view.outputs < view.lower) | (view.outputs > view.upper)
-    fliers = [column[out].tolist() for column, out in zip(view.outputs.T, outside.T, strict=True)]
-    names = ("q1", "med", "q3", "whislo", "whishi")
-    return [dict(zip((*names, "fliers"), (*row, dots), strict=True)) for row, dots in zip(bounds, fliers, strict=True)]
 
 
 def _paint(index: int, view: _View) -> dict[str, Any]:
@@ -142,15 +132,11 @@ def _titles(view: _View, names: list[str]) -> tuple[str, str]:
         first += f", true {names[view.target]}: {verdict}"
     if not view.rivals:
         return first, f"Quite certain at {level_text(view.level)}: no interval overlaps"
-    return first, f"Uncertain at {level_text(view.level)}: overlap with {_listed([names[i] for i in view.rivals])}"
-
-
-def _listed(names: list[str]) -> str:
-    """The first names, as many as there is room for, and how many more there are."""
-    lengths = accumulate(len(f", {name}") for name in names)
-    count = max(1, sum(length - len(", ") <= _NAMES_LENGTH for length in lengths))
-    more = len(names) - count
-    return ", ".join(names[:count]) + (f" and {more} more" if more else "")
+    rivals = [names[index] for index in view.rivals]
+    lengths = accumulate(len(f", {name}") for name in rivals)
+    count = max(1, sum(length - len(", ") <= _NAMES_LENGTH for length in lengths))  # as many as there is room for
+    more = f" and {len(rivals) - count} more" if count < len(rivals) else ""
+    return first, f"Uncertain at {level_text(view.level)}: overlap with {', '.join(rivals[:count])}{more}"
 
 
 def _draw_beside(ax: Axes, view: _View, image: Tensor | None) -> None:
@@ -197,9 +183,14 @@ def wrong_and_certain(
     captions = captions_of(pred, targets, found[:most], names)
     ax = style.axes_or_new(ax, *grid_size(captions))
     ax.set_axis_off()
-    _say_how_many(ax, len(found), int((~pred.correct(targets)).sum()), len(captions), level)
-    if captions:
-        _draw_grid(ax, images[found[:most]], captions)
+    certain, errors = f"quite certain at {level_text(level)}", int((~pred.correct(targets)).sum())
+    if not found:
+        reason = f"none of the {errors} wrong predictions was {certain}" if errors else "no prediction was wrong"
+        ax.text(0.5, 0.5, reason, ha="center", va="center", wrap=True, transform=ax.transAxes)
+        return style.headline(ax, f"Wrong, yet {certain}: none")
+    part = f" (the {most} most confident)" if most < len(found) else ""
+    style.headline(ax, f"Wrong, yet {certain}:", f"{len(found)} of {errors} wrong predictions{part}")
+    _draw_grid(ax, images[found[:most]], captions)
     return ax
 
 
@@ -221,17 +212,6 @@ def _most_columns(captions: Sequence[str], size: float, width: float) -> int:
     """How many captions fit side by side; the average character is about half as wide as the type is high."""
     caption = (1 + max(len(line) for caption in captions for line in caption.split("\n"))) * 0.53 * size / 72
     return max(1, min(len(captions), int(width / caption)))
-
-
-def _say_how_many(ax: Axes, found: int, errors: int, shown: int, level: float) -> None:
-    certain = f"quite certain at {level_text(level)}"
-    if found == 0:
-        style.headline(ax, f"Wrong, yet {certain}: none")
-        reason = f"none of the {errors} wrong predictions was {certain}" if errors else "no prediction was wrong"
-        ax.text(0.5, 0.5, reason, ha="center", va="center", wrap=True, transform=ax.transAxes)
-        return
-    part = f" (the {shown} most confident)" if shown < found else ""
-    style.headline(ax, f"Wrong, yet {certain}:", f"{found} of {errors} wrong predictions{part}")
 
 
 def _draw_grid(ax: Axes, images: Tensor, captions: Sequence[str]) -> None:

@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 from matplotlib.typing import LineStyleType
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tribayes._errors import refusal, wrong_type
@@ -73,11 +75,7 @@ def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def drawn(draw: Callable[..., Axes], width: float, height: float, *values: Any, **options: Any) -> Figure:
-    """A figure, in inches, with what `draw(*values, **options)` draws; without pyplot, so no window and no list.
-
-    >>> drawn(lambda values, ax: ax.plot(values), 4, 3, [1, 2, 3]).get_size_inches().tolist()
-    [4.0, 3.0]
-    """
+    """A figure, in inches, with what `draw(*values, **options)` draws; without pyplot, so no window and no list."""
     figure = Figure(figsize=(width, height), layout="constrained")
     draw(*values, ax=figure.subplots(), **options)
     return figure
@@ -131,11 +129,7 @@ def show_image(ax: Axes, image: Tensor) -> None:
 
 
 def plain(text: str) -> str:
-    """Text as it is: without this, matplotlib takes what stands between two dollar signs for a formula.
-
-    >>> plain("$5")
-    '\\\\$5'
-    """
+    """Text as it is: without this, matplotlib takes what stands between two dollar signs for a formula."""
     return text.replace("$", r"\$")
 
 
@@ -146,14 +140,12 @@ def percent_ticks(*axes: Axis) -> None:
 
 
 def check_type(argument: str, value: object, kind: type[T], remedy: str = "pass what tribayes.predict returned") -> T:
-    """A value of this class."""
     if not isinstance(value, kind):
         raise wrong_type(argument, type(value).__name__, f"be a {kind.__name__}", remedy)
     return value
 
 
 def check_index(argument: str, index: object, count: int, things: str) -> int:
-    """A whole number in [0, count)."""
     if isinstance(index, Tensor) and index.ndim == 0 and not index.is_floating_point():
         index = int(index)
     if isinstance(index, bool) or not isinstance(index, int):
@@ -164,7 +156,6 @@ def check_index(argument: str, index: object, count: int, things: str) -> int:
 
 
 def check_count(argument: str, value: object, remedy: str) -> int:
-    """A whole number, at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise refusal(argument, value, "be a whole number, at least 1", remedy)
     return value
@@ -212,9 +203,9 @@ def check_line(argument: str, values: object, count: int | None = None) -> Tenso
     return line
 
 
-def check_points(argument: str, points: object) -> tuple[Tensor, Tensor]:
+def check_points(argument: str, points: object) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """A pair (x, y) of two such lines, equally long."""
     if not isinstance(points, tuple | list) or len(points) != 2:
         raise wrong_type(argument, points, "be a pair (x, y)", "pass a tuple of two tensors")
     x = check_line(f"{argument}[0]", points[0])
-    return x, check_line(f"{argument}[1]", points[1], len(x))
+    return x.numpy(), check_line(f"{argument}[1]", points[1], len(x)).numpy()

@@ -60,13 +60,13 @@ def reliability_diagram(
 
 
 def _draw_bins(ax: Axes, data: metrics.Reliability) -> None:
-    """Bars of the accuracy and marks of the confidence."""
     filled = data.count > 0
-    left, right, accuracy = data.edges[:-1][filled], data.edges[1:][filled], data.accuracy[filled]
-    centre, reach = (left + right) / 2, torch.stack(_wilson(accuracy, data.count[filled]))
+    columns = data.edges[:-1], data.edges[1:], data.accuracy, data.confidence, *_wilson(data.accuracy, data.count)
+    left, right, accuracy, confidence, below, above = (values[filled].numpy() for values in columns)
+    centre = (left + right) / 2
     bars = ax.bar(centre, accuracy, width=right - left, color=style.PALE_BLUE, edgecolor=BLUE, linewidth=0.8)
-    ax.errorbar(centre, accuracy, reach, fmt="none", ecolor=BLUE, elinewidth=0.9)
-    ax.hlines(data.confidence[filled], left, right, color=VERMILLION, linewidth=2.2, label="mean confidence")
+    ax.errorbar(centre, accuracy, (below, above), fmt="none", ecolor=BLUE, elinewidth=0.9)
+    ax.hlines(confidence, left, right, color=VERMILLION, linewidth=2.2, label="mean confidence")
     bars[0].set_label("accuracy")
 
 
@@ -222,24 +222,19 @@ def regression_band(
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['new observation, 95 %', 'function, 95 %', 'mean', 'data']
     """
-    remedy = "pass tribayes.predict(..., likelihood=tribayes.Gaussian(...))"
-    check_type("pred", pred, RegressionPredictive, remedy)
-    place = check_line("x", x, len(pred))
+    check_type("pred", pred, RegressionPredictive, "pass tribayes.predict(..., likelihood=tribayes.Gaussian(...))")
+    place, order = check_line("x", x, len(pred)).sort()
     output = check_index("output", output, pred.mean.shape[1], "outputs")
-    order = place.argsort()
-
-    def ordered(values: Tensor) -> Any:
-        return values[order].double().numpy()
-
     ax = style.axes_or_new(ax, 4.6, 3.4)
     outer: dict[str, Any] = {"color": style.SKY, "alpha": 0.3, "label": f"new observation, {level_text(level)}"}
     inner: dict[str, Any] = {"color": BLUE, "alpha": 0.4, "label": f"function, {level_text(level)}"}
-    for (lower, upper), paint in ((pred.observation_interval(level), outer), (pred.interval(level), inner)):
-        ax.fill_between(ordered(place), ordered(lower[:, output]), ordered(upper[:, output]), linewidth=0, **paint)
-    ax.plot(ordered(place), ordered(pred.mean[:, output]), color=BLUE, linewidth=1.8, label="mean")
+    for bounds, paint in ((pred.observation_interval(level), outer), (pred.interval(level), inner)):
+        lower, upper = (bound[order, output].double().numpy() for bound in bounds)
+        ax.fill_between(place.numpy(), lower, upper, linewidth=0, **paint)
+    ax.plot(place.numpy(), pred.mean[order, output].double().numpy(), color=BLUE, linewidth=1.8, label="mean")
     if truth is not None:
-        line = check_line("truth", truth, len(pred))
-        ax.plot(ordered(place), ordered(line), color=BLACK, linestyle="--", label="truth")
+        true = check_line("truth", truth, len(pred))[order]
+        ax.plot(place.numpy(), true.numpy(), color=BLACK, linestyle="--", label="truth")
     if observed is not None:
         look: dict[str, Any] = {"s": 10, "color": VERMILLION, "marker": "o", "edgecolor": "white", "linewidth": 0.3}
         ax.scatter(*check_points("observed", observed), zorder=3, label="data", **look)

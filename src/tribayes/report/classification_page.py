@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tribayes.nn.table import PosteriorTable
 from tribayes.plots.example_plots import captions_of, grid_size
 from tribayes.plots.style import check_images, check_type, drawn, names_of
 from tribayes.plots.training_plot import bars_size
-from tribayes.prediction import ClassificationSummary, ClassPredictive, LayerReport
+from tribayes.prediction import ClassPredictive, LayerReport
 from tribayes.prediction.classification import confidently_wrong, telling_examples
 from tribayes.prediction.predictive import DEFAULT_LEVELS
 from tribayes.prediction.samples import Drawn, Moments
@@ -87,25 +87,16 @@ def classification_report(
         >>> classification_report(folder / "report.html", pred, targets, model=model, images=images).name
         'report.html'
     """
-    targets = check_type("pred", pred, ClassPredictive).checked_targets(targets)
-    if not levels:
-        raise refusal("levels", levels, "hold at least one level", "pass e.g. (0.95, 0.99)")
-    if history is not None:
-        check_type("history", history, History, "pass what tribayes.fit returned")
-    if layers is not None:
-        check_type("layers", layers, LayerReport, "pass tribayes.layer_report(model, x)")
+    case = _Case(pred, targets, class_names, levels)
     images = None if images is None else check_images(images, len(pred))
-    names = names_of(class_names, pred.mean.shape[1])
-    posterior = None if model is None else _whole_posterior(model)
-    case = _Case(pred, targets, images, names, pred.summary(targets, levels), levels[0])
     seed = f" (seed {pred.origin.seed})" if isinstance(pred.origin, Drawn) else ""
     footer = f"Made with tribayes from {origin(pred.sample_count)}{seed}, {len(pred):,} examples."
     page = Report(title, _lead(case), footer)
     _add_numbers(page.section("Key numbers"), case)
-    _add_examples(page.section("What the sampled networks say"), case)
-    _add_trust(page.section("Can the uncertainty be trusted?"), case, foreign)
-    if posterior is not None:
-        _add_posterior(page.section("What was learned about the weights"), posterior)
+    _add_examples(page.section("What the sampled networks say"), case, images)
+    _add_trust(page.section("Can the uncertainty be trusted?"), case, images, foreign)
+    if model is not None:
+        _add_posterior(page.section("What was learned about the weights"), model)
     if layers is not None:
         _add_layers(page.section("Where the uncertainty comes from"), layers)
     if history is not None:
@@ -114,29 +105,22 @@ def classification_report(
     return page.write(path)
 
 
-@dataclass(frozen=True)
 class _Case:
     """What every section is about."""
 
-    pred: ClassPredictive
-    targets: Tensor
-    images: Tensor | None
-    names: Sequence[str]
-    summary: ClassificationSummary
-    level: float
+    def __init__(
+        self, pred: ClassPredictive, targets: Tensor, class_names: Sequence[str] | None, levels: Sequence[float]
+    ) -> None:
+        self.pred = check_type("pred", pred, ClassPredictive)
+        self.targets = pred.checked_targets(targets)
+        if not levels:
+            raise refusal("levels", levels, "hold at least one level", "pass e.g. (0.95, 0.99)")
+        self.names = names_of(class_names, pred.mean.shape[1])
+        self.summary, self.level = pred.summary(self.targets, levels), levels[0]
 
     def verdict(self, example: int) -> str:
-        """Its classes in words."""
         label, target = int(self.pred.label[example]), int(self.targets[example])
         return f"predicted {self.names[label]}, true {self.names[target]}"
-
-
-def _whole_posterior(model: nn.Module) -> PosteriorTable:
-    """One table for a model, also where it contains several Bayesian modules: names are those within the model."""
-    bayesian_modules(model)  # an error where there is none
-    named = [(path, module) for path, module in model.named_modules() if isinstance(module, BayesianModule)]
-    rows = [replace(row, name=f"{path}.{row.name}".lstrip(".")) for path, module in named for row in module.posterior()]
-    return PosteriorTable(tuple(rows))
 
 
 def _lead(case: _Case) -> str:
@@ -149,7 +133,6 @@ def _lead(case: _Case) -> str:
 
 
 def _add_numbers(section: Section, case: _Case) -> None:
-    """The scores, and how many predictions are quite certain."""
     scores = [*case.summary.rows()]
     if not isinstance(case.pred.origin, Moments):
         worst = case.pred.monte_carlo_error(case.level).as_dict()["mean"]
@@ -165,7 +148,7 @@ def _add_numbers(section: Section, case: _Case) -> None:
     section.table(COUNT_HEADER, counts, caption="Correct predictions should be quite certain, wrong ones uncertain")
 
 
-def _add_examples(section: Section, case: _Case) -> None:
+def _add_examples(section: Section, case: _Case, images: Tensor | None) -> None:
     """Boxplots of up to three examples, chosen by `telling_examples`."""
     pred, targets, names, level = case.pred, case.targets, case.names, case.level
     if not pred.keeps_samples:
@@ -177,14 +160,13 @@ def _add_examples(section: Section, case: _Case) -> None:
         "where no other whisker reaches into the shaded band."
     )
     for kind, example in telling_examples(pred, targets, level).items():
-        image = None if case.images is None else case.images[example]
+        image = None if images is None else images[example]
         given = {"image": image, "target": int(targets[example]), "class_names": names, "level": level}
         alt = f"Boxplots of the class probabilities of example {example}: {case.verdict(example)}"
         section.picture(drawn(plots.output_boxplot, 4.7, 3.2, pred, example, **given), alt, _REMARKS[kind])
 
 
-def _add_trust(section: Section, case: _Case, foreign: ClassPredictive | None) -> None:
-    """Calibration, risk and coverage, uncertainty of right, wrong and foreign inputs."""
+def _add_trust(section: Section, case: _Case, images: Tensor | None, foreign: ClassPredictive | None) -> None:
     pred, targets = case.pred, case.targets
     kinds = "right and wrong predictions" if foreign is None else "right and wrong predictions and of foreign inputs"
     section.picture(
@@ -205,16 +187,11 @@ def _add_trust(section: Section, case: _Case, foreign: ClassPredictive | None) -
         "Errors and foreign inputs should have larger entropy than right predictions; an AUROC of 1 tells them apart "
         "perfectly, 0.5 not at all.",
     )
-    if case.images is not None:
-        _add_wrong(section, case, case.images)
-
-
-def _add_wrong(section: Section, case: _Case, images: Tensor) -> None:
-    """The grid of images that were wrong and quite certain."""
-    pred, targets, names, level = case.pred, case.targets, case.names, case.level
-    found = confidently_wrong(pred, targets, level)[:_MOST_IMAGES]
-    draw = partial(plots.wrong_and_certain, level=level, class_names=names, most=_MOST_IMAGES)
-    size = grid_size(captions_of(pred, targets, found, names))
+    if images is None:
+        return
+    found = confidently_wrong(pred, targets, case.level)[:_MOST_IMAGES]
+    draw = partial(plots.wrong_and_certain, level=case.level, class_names=case.names, most=_MOST_IMAGES)
+    size = grid_size(captions_of(pred, targets, found, case.names))
     pairs = "; ".join(case.verdict(example) for example in found)
     section.picture(
         drawn(draw, *size, pred, targets, images),
@@ -223,8 +200,12 @@ def _add_wrong(section: Section, case: _Case, images: Tensor) -> None:
     )
 
 
-def _add_posterior(section: Section, table: PosteriorTable) -> None:
-    """τ and ρ of every tensor, as a table and as bars."""
+def _add_posterior(section: Section, model: nn.Module) -> None:
+    """τ and ρ of every tensor; of a model with several Bayesian modules, by its name within the model."""
+    bayesian_modules(model)  # an error where there is none
+    parts = [(path, part) for path, part in model.named_modules() if isinstance(part, BayesianModule)]
+    found = (replace(row, name=f"{path}.{row.name}".lstrip(".")) for path, part in parts for row in part.posterior())
+    table = PosteriorTable(tuple(found))
     rows = [(row.name, "×".join(map(str, row.shape)), row.K, row.tau, row.rho) for row in table]
     section.table(["tensor", "shape", "K", "τ", "ρ"], rows, caption="K is the number of weights")
     section.picture(
@@ -236,7 +217,7 @@ def _add_posterior(section: Section, table: PosteriorTable) -> None:
 
 
 def _add_layers(section: Section, layers: LayerReport) -> None:
-    """How much uncertainty each layer brings alone."""
+    check_type("layers", layers, LayerReport, "pass tribayes.layer_report(model, x)")
     section.text(
         "Each row draws the weights of one layer and keeps all others at their means. The rows do not add up to the "
         "last, in which all are drawn: a network is not linear in its weights."
@@ -245,7 +226,6 @@ def _add_layers(section: Section, layers: LayerReport) -> None:
 
 
 def _add_training(section: Section, history: History) -> None:
-    """The loss and its parts along the iterations."""
     section.picture(
         drawn(plots.training_curves, *_WIDE, history),
         f"Training curves over {len(history):,} iterations: loss, negative log likelihood and ν·KL",

@@ -159,11 +159,7 @@ class Report:
 
 
 def _safe(text: str) -> str:
-    """`text` for any place in HTML, attributes included; a percent sign never begins a line.
-
-    >>> _safe("<b> 5 %")
-    '&lt;b&gt; 5\\xa0%'
-    """
+    """`text` for any place in HTML, attributes included; a percent sign never begins a line."""
     return escape(text).replace(" %", "\u00a0%")
 
 

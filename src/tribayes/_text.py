@@ -25,13 +25,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The same for a page in Markdown; every row has as many cells as the header.
-
-    >>> print(markdown_table(["name", "K"], [["weight", "12"]]), end="")
-    | name | K |
-    | --- | --- |
-    | weight | 12 |
-    """
+    """The same for a page in Markdown; every row has as many cells as the header."""
     lines = [list(header), ["---"] * len(header), *(list(row) for row in rows)]
     if any(len(line) != len(header) for line in lines):
         raise ValueError(f"a row of the table {list(header)} has another number of cells")

@@ -78,21 +78,20 @@ def _draw_curve(ax: Axes, name: str, values: Tensor, window: int, ink: style.Ink
 def _draw_errors(ax: Axes, test_error: Series | None, final_error: float | None) -> list[Line2D]:
     """The test error on an axis to the right."""
     right, largest = ax.twinx(), 0.0
-    lines: list[Line2D] = []
     if test_error is not None:
         points = check_points("test_error", test_error)
         largest = float(points[1].max())
-        lines += right.plot(*points, color=style.PURPLE, marker="D", markersize=3, label="test error (right)")
+        right.plot(*points, color=style.PURPLE, marker="D", markersize=3, label="test error (right)")
     if final_error is not None:
         largest = max(largest, 2 * final_error)  # alone, it should not hide behind the legend
         label = f"final test error {percent(final_error, 2)} (right)"
-        lines.append(right.axhline(final_error, color=BLACK, linestyle=":", linewidth=1.5, label=label))
+        right.axhline(final_error, color=BLACK, linestyle=":", linewidth=1.5, label=label)
     right.set(ylabel="test error", ylim=(0, 1.1 * largest or 1))
     style.percent_ticks(right.yaxis)
     right.spines["top"].set_visible(False)
     ax.set_zorder(right.get_zorder() + 1)  # the legend above all lines
     ax.patch.set_visible(False)
-    return lines
+    return list(right.lines)
 
 
 def posterior_bars(table: PosteriorTable, *, ax: Axes | None = None) -> Axes:

@@ -19,7 +19,7 @@ from tribayes.plots.checks import check_classes, check_count, check_image, check
 from tribayes.plots.style import BLACK, BLUE, SMALL
 from tribayes.prediction import ClassPredictive
 from tribayes.prediction.classification import confidently_wrong
-from tribayes.prediction.quantiles import quantiles
+from tribayes.prediction.source import quantiles
 
 _NAMES_LENGTH = 18  # characters of class names in the title; more would not fit
 

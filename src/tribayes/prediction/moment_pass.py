@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from tribayes._progress import Advance
 from tribayes.inference.likelihood import Likelihood
+from tribayes.nn.stage import restricted
+from tribayes.nn.standin import stand_ins
 from tribayes.nn.twin import is_compiled
 from tribayes.posterior.streams import Stream
 from tribayes.prediction.inputs import Batch
-from tribayes.prediction.moment_rules import moment_weights
-from tribayes.prediction.moments import MomentTensor
+from tribayes.prediction.moments import MomentTensor, MomentWeight
 from tribayes.prediction.sampled import Respondent
 
 _SMALLEST = 2.0**-31  # Sobol points have 30 bits; half a cell off 0 and 1 the quantile function is finite
@@ -43,7 +44,7 @@ class MomentPass(Respondent):
         """Mean and covariance of the network's outputs; a variance of zero where no random weight reaches them."""
         # squares of small scales do not survive half precision
         with torch.autocast(batch[0].device.type, enabled=False):
-            outputs = self.outputs(moment_weights(self.model, self.only), batch)
+            outputs = self.outputs(restricted(stand_ins(self.model, MomentWeight.of), self.only), batch)
         if isinstance(outputs, MomentTensor):
             return outputs
         fixed = outputs.float() if outputs.dtype.itemsize < 4 else outputs

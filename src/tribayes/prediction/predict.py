@@ -14,15 +14,12 @@ from tribayes._errors import refusal, wrong_type
 from tribayes._progress import progress_bar
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
 from tribayes.nn.convert import bayesian_modules
-from tribayes.prediction.classification import ClassPredictive
 from tribayes.prediction.inputs import Batch, batches_of, chunks_of, count_examples, usual_batch_size
 from tribayes.prediction.moment_pass import MomentPass
-from tribayes.prediction.predictive import DEFAULT_LEVELS
-from tribayes.prediction.quantiles import check_level
-from tribayes.prediction.regression import RegressionPredictive
+from tribayes.prediction.predictive import DEFAULT_LEVELS, ClassPredictive, RegressionPredictive
 from tribayes.prediction.sampled import SampledNetworks, collect
 from tribayes.prediction.samples import AutoSamples, Drawn, Moments
-from tribayes.prediction.source import Kept, Reduced, Source, join
+from tribayes.prediction.source import Kept, Reduced, Source, join, tails
 
 Samples = int | range | AutoSamples | Moments
 
@@ -196,7 +193,7 @@ def _check_arguments(
     if not isinstance(levels, Sequence) or isinstance(levels, str):
         raise wrong_type("levels", levels, "be a sequence of levels", "pass e.g. levels=(0.95,)")
     for level in levels:
-        check_level(level)
+        tails(level)
     if precision not in (None, torch.bfloat16, torch.float16):
         remedy = "leave it out to compute as the model is"
         raise refusal("precision", precision, "be torch.bfloat16 or torch.float16", remedy)

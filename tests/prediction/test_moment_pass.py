@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.prediction.models import FEATURES, cut_chunks, inputs, predict, refused, seeded
-from tribayes.prediction.moment_pass import gaussian_points, normal_points
+from tribayes.prediction.moments import gaussian_points, normal_points
 from tribayes.prediction.samples import Drawn
 from tribayes.prediction.source import tails
 

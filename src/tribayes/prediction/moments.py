@@ -1,6 +1,7 @@
-"""Mean and variance in place of numbers: what a network computes when it is given these (`samples=tb.Moments()`).
+"""Predicting without drawing networks, by mean and variance in place of numbers (`samples=tb.Moments()`).
 
-A network runs once, on `MomentTensor`: for every unit an expectation and a variance over the posterior. Assumed is:
+A network runs once, on `MomentTensor`: for every unit an expectation and a variance over the posterior. Points of the
+Gaussian it ends in stand for the answers of sampled networks. Assumed is:
 
 - Linear layers and convolutions: exact, for the given law of the weights with its neighbour correlation
   (nn/preactivation.py) and for independent inputs with the given means and variances:
@@ -21,22 +22,30 @@ A network runs once, on `MomentTensor`: for every unit an expectation and a vari
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from tribayes._progress import Advance
+from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.preactivation import WeightNoise, Window, preactivation
-from tribayes.nn.standin import LAYERS, RandomWeight, Rule, StandIn
+from tribayes.nn.stage import restricted
+from tribayes.nn.standin import LAYERS, RandomWeight, Rule, StandIn, stand_ins
+from tribayes.nn.twin import is_compiled
 from tribayes.posterior.distributions import TridiagonalNormal
+from tribayes.posterior.streams import Stream
+from tribayes.prediction.inputs import Batch
+from tribayes.prediction.sampled import Respondent
 
 Covariance = Callable[[], Tensor]  # (N, D, D), computed where it is asked for
 
 _WIDEST = 256  # units of a hidden layer whose covariance is carried on
 _ENTRIES_AT_ONCE = 2**24  # of a product of weights and variances, for some examples at a time
+_SMALLEST = 2.0**-31  # Sobol points have 30 bits; half a cell off 0 and 1 the quantile function is finite
 
 _REARRANGING = (
     *("flatten", "unflatten", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "movedim"),
@@ -46,7 +55,7 @@ _DROPPING = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", 
 
 
 class ByMoments(StandIn):
-    """Base of both stand-ins; its rules are at the end of this file."""
+    """Base of both stand-ins; its rules are below."""
 
     chosen = ("samples", "Moments()")
     remedy = "draw networks instead, e.g. samples=200"
@@ -169,30 +178,25 @@ def relu(inputs: MomentTensor, inplace: bool = False) -> MomentTensor:
     return inputs.become(rectified) if inplace else rectified
 
 
-def _alike(name: str, operation: Callable[..., Tensor], shared: bool = False) -> Rule:
-    """The same for mean and variance; or, for averages of units that share their noise, for the standard deviation."""
-
-    def rule(inputs: Tensor, *options: Any, **named: Any) -> MomentTensor:
-        expected, variance = _parts(inputs, name)
-        spread = operation(variance.sqrt() if shared else variance, *options, **named)
-        return MomentTensor.of(operation(expected, *options, **named), spread.square() if shared else spread)
-
-    return rule
+def _rearranged(name: str, inputs: Tensor, *options: Any, **named: Any) -> MomentTensor:
+    """The same for mean and variance."""
+    parts = _parts(inputs, f"torch.Tensor.{name}")
+    return MomentTensor.of(*(getattr(part, name)(*options, **named) for part in parts))
 
 
-def _maximum(axes: int) -> Rule:
-    """Pooling by the maximum of units that share their noise: the unit with the largest mean stays the largest."""
-    name = f"max_pool{axes}d"
-    pool: Callable[..., tuple[Tensor, Tensor]] = getattr(F, f"{name}_with_indices")  # to torch another operation
+def _average(name: str, inputs: Tensor, *options: Any, **named: Any) -> MomentTensor:
+    """Of units that share their noise: the standard deviation is averaged too."""
+    (expected, variance), pool = _parts(inputs, name), getattr(F, name)
+    return MomentTensor.of(pool(expected, *options, **named), pool(variance.sqrt(), *options, **named).square())
 
-    def rule(inputs: Tensor, *options: Any, return_indices: bool = False, **named: Any) -> MomentTensor:
-        del return_indices
-        expected, variance = _parts(inputs, name)
-        largest, place = pool(expected, *options, **named)
-        flat = variance.flatten(-axes).gather(-1, place.flatten(-axes))
-        return MomentTensor.of(largest, flat.reshape(largest.shape))
 
-    return rule
+def _maximum(axes: int, inputs: Tensor, *options: Any, return_indices: bool = False, **named: Any) -> MomentTensor:
+    """Of units that share their noise: the one with the largest mean stays the largest."""
+    del return_indices
+    expected, variance = _parts(inputs, f"max_pool{axes}d")
+    pool = getattr(F, f"max_pool{axes}d_with_indices")  # to torch another operation
+    largest, place = pool(expected, *options, **named)
+    return MomentTensor.of(largest, variance.flatten(-axes).gather(-1, place.flatten(-axes)).reshape(largest.shape))
 
 
 def _dropout(inputs: MomentTensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> MomentTensor:
@@ -245,13 +249,10 @@ def _parts(value: Any, operation: str) -> tuple[Any, Tensor]:
     return (value.expected, value.variance) if isinstance(value, MomentTensor) else (value, torch.zeros(()))
 
 
-def _in_place(rule: Rule) -> Rule:
-    def changed(inputs: Any, *operands: Any, **named: Any) -> MomentTensor:
-        if not isinstance(inputs, MomentTensor):
-            raise ByMoments.refused("a change in place of a fixed tensor", ())
-        return inputs.become(rule(inputs, *operands, **named))
-
-    return changed
+def _in_place(rule: Rule, inputs: Any, *operands: Any, **named: Any) -> MomentTensor:
+    if not isinstance(inputs, MomentTensor):
+        raise ByMoments.refused("a change in place of a fixed tensor", ())
+    return inputs.become(rule(inputs, *operands, **named))
 
 
 _ARITHMETIC: dict[str, Rule] = {
@@ -264,14 +265,72 @@ _ARITHMETIC: dict[str, Rule] = {
 ByMoments.rules = {
     **dict.fromkeys(LAYERS, layer),
     "relu": relu,
-    "relu_": _in_place(relu),
-    **{name: _alike(name, getattr(F, name), shared=True) for name in ("avg_pool1d", "avg_pool2d", "avg_pool3d")},
-    **{f"max_pool{axes}d": _maximum(axes) for axes in (1, 2, 3)},
-    **{name: _alike(f"torch.Tensor.{name}", getattr(Tensor, name)) for name in _REARRANGING},
+    "relu_": partial(_in_place, relu),
+    **{name: partial(_average, name) for name in ("avg_pool1d", "avg_pool2d", "avg_pool3d")},
+    **{f"max_pool{axes}d": partial(_maximum, axes) for axes in (1, 2, 3)},
+    **{name: partial(_rearranged, name) for name in _REARRANGING},
     **dict.fromkeys(_DROPPING, _dropout),
     "batch_norm": _batch_norm,
     **_ARITHMETIC,
-    **{f"{name}_": _in_place(rule) for name, rule in _ARITHMETIC.items()},
+    **{f"{name}_": partial(_in_place, rule) for name, rule in _ARITHMETIC.items()},
     "__rsub__": lambda one, other: _add(other, one, alpha=-1),
     "neg": lambda inputs: _multiply(inputs, -1),
 }
+
+
+class MomentPass(Respondent):
+    """Answers at the points of a Gaussian, in place of sampled networks."""
+
+    def __init__(self, model: nn.Module, likelihood: Likelihood, seed: int, where: str | Sequence[str] | None) -> None:
+        plain = model.get_submodule("_orig_mod") if is_compiled(model) else model  # moments are unknown to a compiler
+        super().__init__(plain, likelihood, seed, where)
+
+    def rows(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Iterator[Tensor]:
+        """(S, n, C), one row: the responses at S points of the outputs' Gaussian."""
+        parts = []
+        for batch in chunk:
+            parts.append(self._answers(self.output_moments(batch), len(indices)))
+            advance(len(batch[0]) * len(indices))
+        yield torch.cat(parts, dim=1)
+
+    def output_moments(self, batch: Batch) -> MomentTensor:
+        """Mean and covariance of the network's outputs; a variance of zero where no random weight reaches them."""
+        # squares of small scales do not survive half precision
+        with torch.autocast(batch[0].device.type, enabled=False):
+            outputs = self.outputs(restricted(stand_ins(self.model, MomentWeight.of), self.only), batch)
+        if isinstance(outputs, MomentTensor):
+            return outputs
+        fixed = outputs.float() if outputs.dtype.itemsize < 4 else outputs
+        return MomentTensor.of(fixed, torch.zeros_like(fixed))
+
+    def _answers(self, outputs: MomentTensor, count: int) -> Tensor:
+        mean = outputs.expected.reshape(len(outputs), -1)
+        points = gaussian_points(mean, outputs.covariance(), count, self.seed)  # (S, n, D)
+        answers = self.likelihood.response(points.reshape(-1, *outputs.shape[1:]))
+        return answers.unflatten(0, points.shape[:2])
+
+
+def normal_points(count: int, dimension: int, seed: int) -> Tensor:
+    """(count, dimension), float64: mean 0, variance 1 in every dimension. `count` is even.
+
+    They are quasi-random (a scrambled Sobol sequence through the normal quantile function) with their mirror images,
+    scaled: so mean and variance are exact, and a quantile is within three cells of 1/256 of its probability.
+    """
+    engine = torch.quasirandom.SobolEngine(dimension, scramble=True, seed=Stream((seed,)).number)
+    uniform = engine.draw(count // 2, dtype=torch.float64).clamp(_SMALLEST, 1 - _SMALLEST)
+    normals = torch.special.ndtri(uniform)
+    points = torch.cat([normals, -normals])
+    return points / points.std(0)
+
+
+def gaussian_points(mean: Tensor, covariance: Tensor, count: int, seed: int) -> Tensor:
+    """(count, N, D): points for N Gaussians with means (N, D) and covariances (N, D, D), in the means' dtype.
+
+    The same points serve every example. A covariance may be singular: its diagonal grows by a few roundings.
+    """
+    covariance = covariance.double()
+    variances = covariance.diagonal(dim1=-2, dim2=-1)
+    slack = 100 * torch.finfo(mean.dtype).eps * variances.amax(-1, keepdim=True) + torch.finfo(torch.float64).tiny
+    root = torch.linalg.cholesky(covariance.diagonal_scatter(variances + slack, dim1=-2, dim2=-1))
+    points = normal_points(count, mean.shape[1], seed).to(mean.device)
+    return (mean.double() + torch.einsum("ncd,sd->snc", root, points)).to(mean.dtype)

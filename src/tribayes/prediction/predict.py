@@ -15,7 +15,7 @@ from tribayes._progress import progress_bar
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
 from tribayes.nn.convert import bayesian_modules
 from tribayes.prediction.inputs import Batch, batches_of, chunks_of, count_examples, usual_batch_size
-from tribayes.prediction.moment_pass import MomentPass
+from tribayes.prediction.moments import MomentPass
 from tribayes.prediction.predictive import DEFAULT_LEVELS, ClassPredictive, RegressionPredictive
 from tribayes.prediction.sampled import SampledNetworks, collect
 from tribayes.prediction.samples import AutoSamples, Drawn, Moments

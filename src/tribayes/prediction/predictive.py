@@ -16,7 +16,7 @@ from tribayes._errors import check_all, refusal, wrong_type
 from tribayes.prediction.metrics import class_indices
 from tribayes.prediction.samples import Drawn, Moments
 from tribayes.prediction.source import Kept, Source, certain, entropy, join, neighbours, tails
-from tribayes.prediction.summary import ClassificationSummary, RegressionSummary, origin
+from tribayes.prediction.summary import ClassificationSummary, Coverage, RegressionSummary, origin
 
 DEFAULT_LEVELS = (0.95, 0.99)
 
@@ -123,9 +123,7 @@ class Predictive(ABC):
         if not parts or not all(isinstance(part, Predictive) for part in parts):
             raise wrong_type("parts", parts, "be predictions, at least one", "pass what tribayes.predict returned")
         kinds = list(dict.fromkeys(part._kind for part in parts))
-        if len(kinds) > 1:
-            remedy = "predict every part with the same arguments"
-            raise refusal("parts", kinds, "be of one kind, with one seed and one noise", remedy)
+        _check_alike(kinds, "be of one kind, with one seed and one noise", "predict every part with the same arguments")
         return parts[0]._joined_samples(parts) if along == "samples" else parts[0]._joined_examples(parts)
 
     def _joined_samples(self, parts: Sequence[Predictive]) -> Self:
@@ -136,8 +134,7 @@ class Predictive(ABC):
             remedy = "give each process its own range of sample numbers"
             raise refusal("parts", sorted(indices)[:8], "have drawn different samples", remedy)
         shapes = [tuple(part.mean.shape) for part in parts]
-        if len(set(shapes)) > 1:
-            raise refusal("parts", shapes, "be about the same examples", 'use along="examples" for different ones')
+        _check_alike(shapes, "be about the same examples", 'use along="examples" for different ones')
         order = torch.tensor(indices).argsort()
         samples = torch.cat([part.samples for part in parts])[order]
         return self._with(Kept(samples), Drawn(self.origin.seed, tuple(sorted(indices))))
@@ -147,8 +144,7 @@ class Predictive(ABC):
             counts = [part.sample_count for part in parts]
             raise refusal("parts", counts, "have drawn the same samples", 'use along="samples" for different ones')
         widths = [part.mean.shape[1] for part in parts]
-        if len(set(widths)) > 1:
-            raise refusal("parts", widths, "have as many outputs each", "predict every part with the same model")
+        _check_alike(widths, "have as many outputs each", "predict every part with the same model")
         return self._with(join([part._source for part in parts]), self.origin)
 
     @property
@@ -161,6 +157,11 @@ class Predictive(ABC):
         other = copy.copy(self)
         other._source, other.origin, other._intervals = source, origin, {}
         return other
+
+
+def _check_alike(values: Sequence[object], requirement: str, remedy: str) -> None:
+    if len(set(values)) > 1:
+        raise refusal("parts", values, requirement, remedy)
 
 
 class ClassPredictive(Predictive):
@@ -287,8 +288,13 @@ class RegressionPredictive(Predictive):
     def summary(self, targets: Tensor, levels: Sequence[float] = DEFAULT_LEVELS) -> RegressionSummary:
         """RMSE, log predictive density, and how many observations the intervals cover. Prints as a table."""
         targets = self.checked_targets(targets)
-        intervals = {level: self.observation_interval(level) for level in levels}
-        return RegressionSummary.of(self.mean, targets, self.log_density(targets), intervals, self.sample_count)
+        coverage = {}
+        for level in levels:
+            lower, upper = self.observation_interval(level)
+            covered = ((lower <= targets) & (targets <= upper)).double().mean()
+            coverage[level] = Coverage(float(covered), float((upper - lower).mean()))
+        rmse, density = (self.mean - targets).square().mean().sqrt(), self.log_density(targets).mean()
+        return RegressionSummary(len(targets), self.sample_count, float(rmse), float(density), coverage)
 
     def checked_targets(self, targets: Tensor) -> Tensor:
         """The observed values as (N, D) on the CPU; (N,) is taken for one output."""

@@ -7,6 +7,7 @@ caller wait for it, a tenth of the time for a small network; so they go there wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import torch
@@ -66,7 +67,10 @@ class SampledNetworks(Respondent):
 
     def rows(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Iterator[Tensor]:
         """(1, n, C) for each index: the responses of one sampled network to a chunk of batches."""
-        ask = self._recorded(chunk[0]) if self._pays(len(chunk) * len(indices)) else self._ask
+        ask: Callable[[Stream, Sequence[Batch]], list[Tensor]] = self._ask
+        if self._pays(len(chunk) * len(indices)):
+            with suppress(WaitsForDevice):
+                ask = RecordedAsking(self, chunk[0])
         for index in indices:
             answers = torch.cat(ask(Stream((self.seed, index)), chunk)).unsqueeze(0)
             yield answers
@@ -75,12 +79,6 @@ class SampledNetworks(Respondent):
     def _ask(self, stream: Stream, chunk: Sequence[Batch]) -> list[Tensor]:
         draw = sample_model(self.model, stream, self.only)
         return [self.respond(draw, batch) for batch in chunk]
-
-    def _recorded(self, example: Batch) -> Callable[[Stream, Sequence[Batch]], list[Tensor]]:
-        try:
-            return RecordedAsking(self, example)
-        except WaitsForDevice:
-            return self._ask
 
     def _pays(self, passes: int) -> bool:
         """Whether a draw and its pass are worth being recorded: a compiled network else waits for Python."""

@@ -27,7 +27,10 @@ def telling_examples(pred: ClassPredictive, targets: Tensor, level: float = 0.95
     correct, certain = pred.correct(targets), pred.certain(level)
     doubtful = ~certain & (~correct | correct.all())
     sure = _ordered(correct & certain, pred.entropy)
-    two_way = _ordered(doubtful, -_rival_probability(pred, targets))
+    true = pred.mean.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    others = pred.mean.scatter(-1, pred.label.unsqueeze(-1), 0)
+    rival = true.where(~correct, others.amax(-1))  # of the label: the true class, or the second where that wins
+    two_way = _ordered(doubtful, -rival)
     hopeless = [number for number in _ordered(doubtful, -pred.entropy) if number not in two_way[:1]]
     found = {"sure": sure[len(sure) // 2 :], "two-way": two_way, "hopeless": hopeless}
     return {kind: numbers[0] for kind, numbers in found.items() if numbers}
@@ -43,13 +46,6 @@ def confidently_wrong(pred: ClassPredictive, targets: Tensor, level: float = 0.9
         4
     """
     return _ordered(~pred.correct(targets) & pred.certain(level), -pred.confidence)
-
-
-def _rival_probability(pred: ClassPredictive, targets: Tensor) -> Tensor:
-    """(N,): the probability of the class that contends with the label: the true one, or the second where that wins."""
-    true = pred.mean.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    others = pred.mean.scatter(-1, pred.label.unsqueeze(-1), 0)
-    return true.where(~pred.correct(targets), others.amax(-1))
 
 
 def _ordered(chosen: Tensor, key: Tensor) -> list[int]:

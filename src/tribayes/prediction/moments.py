@@ -28,14 +28,12 @@ from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from tribayes._progress import Advance
-from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.preactivation import WeightNoise, Window, preactivation
 from tribayes.nn.stage import restricted
 from tribayes.nn.standin import LAYERS, RandomWeight, Rule, StandIn, stand_ins
-from tribayes.nn.twin import is_compiled
 from tribayes.posterior.distributions import TridiagonalNormal
 from tribayes.posterior.streams import Stream
 from tribayes.prediction.inputs import Batch
@@ -281,15 +279,17 @@ ByMoments.rules = {
 class MomentPass(Respondent):
     """Answers at the points of a Gaussian, in place of sampled networks."""
 
-    def __init__(self, model: nn.Module, likelihood: Likelihood, seed: int, where: str | Sequence[str] | None) -> None:
-        plain = model.get_submodule("_orig_mod") if is_compiled(model) else model  # moments are unknown to a compiler
-        super().__init__(plain, likelihood, seed, where)
+    runs_compiled = False  # moments are unknown to a compiler
 
     def rows(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Iterator[Tensor]:
         """(S, n, C), one row: the responses at S points of the outputs' Gaussian."""
         parts = []
         for batch in chunk:
-            parts.append(self._answers(self.output_moments(batch), len(indices)))
+            outputs = self.output_moments(batch)
+            mean = outputs.expected.reshape(len(outputs), -1)
+            points = gaussian_points(mean, outputs.covariance(), len(indices), self.seed)  # (S, n, D)
+            answers = self.likelihood.response(points.reshape(-1, *outputs.shape[1:]))
+            parts.append(answers.unflatten(0, points.shape[:2]))
             advance(len(batch[0]) * len(indices))
         yield torch.cat(parts, dim=1)
 
@@ -302,12 +302,6 @@ class MomentPass(Respondent):
             return outputs
         fixed = outputs.float() if outputs.dtype.itemsize < 4 else outputs
         return MomentTensor.of(fixed, torch.zeros_like(fixed))
-
-    def _answers(self, outputs: MomentTensor, count: int) -> Tensor:
-        mean = outputs.expected.reshape(len(outputs), -1)
-        points = gaussian_points(mean, outputs.covariance(), count, self.seed)  # (S, n, D)
-        answers = self.likelihood.response(points.reshape(-1, *outputs.shape[1:]))
-        return answers.unflatten(0, points.shape[:2])
 
 
 def normal_points(count: int, dimension: int, seed: int) -> Tensor:

@@ -121,9 +121,8 @@ def quantiles(samples: Tensor, probabilities: Sequence[float]) -> Tensor:
     blocks = []
     for block in samples.split(max(1, _ENTRIES_AT_ONCE // max(1, samples[:, :1].numel())), dim=1):
         ordered = block.movedim(0, -1).sort(dim=-1).values  # (N, C, S): sorting is fastest along the last axis
-        blocks.append(
-            torch.stack([ordered[..., i].lerp(ordered[..., min(i + 1, last)], place - i) for place, i in places])
-        )
+        between = [ordered[..., i].lerp(ordered[..., min(i + 1, last)], place - i) for place, i in places]
+        blocks.append(torch.stack(between))
     return torch.cat(blocks, dim=1)
 
 

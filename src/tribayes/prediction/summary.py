@@ -186,7 +186,8 @@ class RegressionSummary:
     """How good N predicted values are. Prints as a table; `as_dict` is plain numbers.
 
     Example:
-        >>> print(RegressionSummary(2, samples=200, rmse=0.35355, log_likelihood=-0.75, coverage={0.95: Coverage(0.5, 0.8)}))
+        >>> covered = {0.95: Coverage(covered=0.5, width=0.8)}
+        >>> print(RegressionSummary(examples=2, samples=200, rmse=0.35355, log_likelihood=-0.75, coverage=covered))
         200 sampled networks, 2 examples
         --------------------------------  ------------------------
         root mean square error            0.3536

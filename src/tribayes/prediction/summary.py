@@ -187,7 +187,7 @@ class RegressionSummary:
 
     Example:
         >>> covered = {0.95: Coverage(covered=0.5, width=0.8)}
-        >>> print(RegressionSummary(examples=2, samples=200, rmse=0.35355, log_likelihood=-0.75, coverage=covered))
+        >>> print(RegressionSummary(examples=2, samples=200, rmse=0.3536, log_likelihood=-0.75, coverage=covered))
         200 sampled networks, 2 examples
         --------------------------------  ------------------------
         root mean square error            0.3536

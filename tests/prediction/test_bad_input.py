@@ -276,11 +276,12 @@ LABELS: dict[str, tuple[object, type[Exception], str]] = {
         "check the order of the data.",
     ),
     "too large": (
-        torch.arange(15), ValueError, "`targets` (='3 at 3') must lie in [0, 3); the network has 3 classes.",
+        torch.arange(15), ValueError,
+        "`targets` (=3 at (3,), 12 of 15 entries) must lie in [0, 3); the network has 3 classes.",
     ),
     "negative": (
         torch.arange(15).flip(0).clamp(max=2) - torch.eye(15, dtype=torch.long)[14], ValueError,
-        "`targets` (='-1 at 14') must lie in [0, 3); the network has 3 classes.",
+        "`targets` (=-1 at (14,), 1 of 15 entries) must lie in [0, 3); the network has 3 classes.",
     ),
     "floats": (
         torch.zeros(15), TypeError,

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tests.prediction import brute
 from tests.prediction.models import dirichlet, predictive
-from tribayes.prediction.quantiles import certain
+from tribayes.prediction.source import certain
 
 
 def of_boxes(*boxes: tuple[float, float], label: int = 0) -> bool:

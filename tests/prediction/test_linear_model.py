@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.prediction.models import normal_bound, normal_quantile, predict, tail_bound
-from tribayes.prediction.quantiles import tails
+from tribayes.prediction.source import tails
 
 TAU, RHO, NOISE, SAMPLES = 0.4, -0.35, 0.25, 4000
 MEANS = torch.tensor([[1.0, -0.8, 0.5, 2.0, -0.3]], dtype=torch.float64)

@@ -267,7 +267,7 @@ class TestRefusedLabels:
         for bad in (-1, 4):
             targets = TARGETS.clone()
             targets[7] = bad
-            with refused(f"`targets` (='{bad} at 7') must lie in [0, 4); the network has 4 classes."):
+            with refused(f"`targets` (={bad} at (7,), 1 of 60 entries) must lie in [0, 4); the network has 4 classes."):
                 metric(PROBABILITIES, targets)
 
     @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ class TestRefusedProbabilities:
         halved = PROBABILITIES.clone()
         halved[3:5] /= 2
         with refused(
-            "`probabilities` (='row 3 with the sum 0.5, 2 of 60 rows') must sum to 1 in every row; "
+            "`probabilities.sum(-1)` (=0.5 at (3,), 2 of 60 entries) must be 1 in every row; "
             "pass logits.softmax(-1) where the network returns logits."
         ):
             metric(halved, TARGETS)

@@ -175,7 +175,7 @@ def test_an_error_of_the_loader_changes_nothing_either(monkeypatch: pytest.Monke
 
 ANYWHERE = ("",)
 MODES = ("predict.py", "grad_mode.py", "autocast_mode.py", "contextlib.py")
-CORE = ("predict.py", "sampled.py", "moment_pass.py", "stage.py", "twin.py", "collecting.py", "moments.py")
+CORE = ("predict.py", "sampled.py", "stage.py", "twin.py", "moments.py")
 INTERRUPTED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "sampled networks": (ANYWHERE, {"samples": 2}),
     "half precision": (MODES, {"samples": 2, "precision": torch.bfloat16}),

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.prediction.models import FEATURES, cut_chunks, inputs, predict, refused, seeded
-from tribayes.prediction.moment_pass import gaussian_points, normal_points
-from tribayes.prediction.quantiles import tails
+from tribayes.prediction.moments import gaussian_points, normal_points
 from tribayes.prediction.samples import Drawn
+from tribayes.prediction.source import tails
 
 LEVELS = (0.5, 0.9, 0.95, 0.99)
 POINTS = tb.Moments().points

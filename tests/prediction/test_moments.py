@@ -13,15 +13,15 @@ import tribayes as tb
 from tests.networks import any_family
 from tests.nn.test_preactivation import CASES, FUNCTIONS, Case, covariance_of, inputs_for, law_of
 from tribayes.nn.stage import Stage
-from tribayes.prediction.moment_rules import moment_weights, relu
-from tribayes.prediction.moments import MomentTensor, MomentWeight
+from tribayes.nn.standin import stand_ins
+from tribayes.prediction.moments import MomentTensor, MomentWeight, relu
 
 RHOS = pytest.mark.parametrize("rho", [-0.45, 0.3, None])
 
 
 def by_moments(model: nn.Module, *inputs: Tensor) -> MomentTensor:
     with torch.no_grad():
-        return Stage(model).run(moment_weights(model), *inputs)
+        return Stage(model).run(stand_ins(model, MomentWeight.of), *inputs)
 
 
 def uncertain(*shape: int, seed: int = 0) -> MomentTensor:

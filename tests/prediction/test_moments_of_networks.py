@@ -42,7 +42,7 @@ def test_covariances_are_carried_through_layers_but_not_through_wide_ones(monkey
 def test_shared_inputs_are_worked_on_some_examples_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = deep_network()
     at_once = by_moments(model, inputs).covariance()
-    monkeypatch.setattr("tribayes.prediction.moment_rules._ENTRIES_AT_ONCE", 50)
+    monkeypatch.setattr("tribayes.prediction.moments._ENTRIES_AT_ONCE", 50)
     torch.testing.assert_close(by_moments(model, inputs).covariance(), at_once, rtol=1e-13, atol=0)
 
 

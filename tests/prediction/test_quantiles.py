@@ -6,8 +6,8 @@ import torch
 
 from tests.prediction import brute
 from tests.prediction.models import dirichlet, predictive
-from tribayes.prediction import quantiles as module
-from tribayes.prediction.quantiles import quantiles, tails
+from tribayes.prediction import source as module
+from tribayes.prediction.source import quantiles, tails
 
 LEVELS = (0.01, 0.5, 0.9, 0.95, 0.99, 0.999999)
 

@@ -132,7 +132,7 @@ TARGETS = {
     ),
     "not finite": (
         torch.full((6, 2), math.nan), ValueError,
-        "`targets` (=tensor of shape (6, 2), torch.float32) must be finite; clean the data.",
+        "`targets` (=nan at (0, 0), 12 of 12 entries) must be finite; clean the data.",
     ),
 }  # fmt: skip
 

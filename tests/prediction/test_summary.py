@@ -178,7 +178,7 @@ class TestStored:
             ({"ece": None}, TypeError, "`ece` (=None) must be a number"),
             ({"auroc_errors": 2}, ValueError, "`auroc_errors` (=2) must lie in [0, 1]"),
             ({"examples_tested": 120.0}, TypeError, "`examples_tested` (=120.0) must be a whole number"),
-            ({"samples": -1}, ValueError, "`samples` (=-1) must be at least 0"),
+            ({"samples": -1}, ValueError, "`samples` (=-1) must be finite and at least 0"),
             ({"certain": [1]}, TypeError, "`certain` (=[1]) must map levels to counts"),
             ({"certain": {"0.95": 3}}, TypeError, "`certain['0.95']` (=3) must map names to counts"),
             ({"certain": {"0.95": {}}}, ValueError, "`scores` (=[]) must hold 'correct_certain'"),

@@ -17,7 +17,7 @@ from tribayes.plots import style
 from tribayes.plots.style import BLACK, BLUE, SMALL, check_count, check_images, check_index, check_type, names_of, plain
 from tribayes.prediction import ClassPredictive
 from tribayes.prediction.classification import confidently_wrong
-from tribayes.prediction.quantiles import quantiles
+from tribayes.prediction.source import quantiles
 
 _NAMES_LENGTH = 18  # characters of class names in the title; more would not fit
 

@@ -1,10 +1,8 @@
 """Asking: the predictive distribution, credible intervals, decisions, metrics, diagnostics."""
 
-from tribayes.prediction.classification import ClassPredictive
 from tribayes.prediction.diagnostics import LayerReport, ablate_correlation, layer_report
 from tribayes.prediction.predict import predict
-from tribayes.prediction.predictive import MonteCarloError, Predictive
-from tribayes.prediction.regression import RegressionPredictive
+from tribayes.prediction.predictive import ClassPredictive, MonteCarloError, Predictive, RegressionPredictive
 from tribayes.prediction.samples import AutoSamples, Moments
 from tribayes.prediction.summary import ClassificationSummary, RegressionSummary
 

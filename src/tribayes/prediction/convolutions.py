@@ -75,10 +75,7 @@ def _in_half(weight: Tensor) -> bool:
 
 
 def by_windows(images: Tensor, weight: Tensor, bias: Tensor | None, *sizes: Sizes) -> Tensor:
-    """A convolution as one product of matrices: a row for every window, a column for every filter.
-
-    `sizes` are those of `torch.conv2d`: stride, padding, dilation.
-    """
+    """A convolution as one product of matrices: a row for every window, a column for every filter."""
     stride, (top, left), dilation = (_pair(size) for size in sizes)
     windows = F.pad(images, (left, left, top, top))
     for axis, step, apart in zip((2, 3), stride, dilation, strict=True):

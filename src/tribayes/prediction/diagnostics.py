@@ -18,7 +18,7 @@ from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.stage import random_names
 from tribayes.prediction.predict import predict
-from tribayes.prediction.regression import RegressionPredictive
+from tribayes.prediction.predictive import RegressionPredictive
 
 
 def ablate_correlation(model: nn.Module) -> nn.Module:

@@ -18,11 +18,7 @@ _GPU_BATCH, _GPU_BATCH_BYTES = 10_000, 2**25  # on a GPU, which at a thousand sm
 
 
 def batches_of(inputs: Any, batch_size: int, device: torch.device) -> Iterator[Batch]:
-    """The inputs in batches on `device`, checked for NaN and infinity.
-
-    A tensor is one argument, a tuple of tensors several. Any other iterable yields batches; where a batch is a
-    tuple or list, as from a labelled data set, its first element holds the inputs.
-    """
+    """The inputs, of any kind that `predict` takes, in batches on `device`, checked for NaN and infinity."""
     seen = 0
     for batch in _split(inputs, batch_size):
         arguments = tuple(argument.to(device) for argument in batch)

@@ -38,11 +38,7 @@ def check_probabilities(probabilities: Tensor) -> Tensor:
     inside = (probabilities >= -slack) & (probabilities <= 1 + slack)
     check_all("probabilities", probabilities, inside, "lie in [0, 1]", remedy)
     sums = probabilities.sum(-1, dtype=torch.float64)
-    off = (sums - 1).abs() > slack
-    if off.any():
-        row = int(off.nonzero()[0])
-        place = f"row {row} with the sum {float(sums[row]):.6g}, {int(off.sum())} of {len(sums)} rows"
-        raise refusal("probabilities", place, "sum to 1 in every row", remedy)
+    check_all("probabilities.sum(-1)", sums, (sums - 1).abs() <= slack, "be 1 in every row", remedy)
     return probabilities
 
 
@@ -51,7 +47,7 @@ def class_indices(probabilities: Tensor, targets: Tensor) -> Tensor:
 
     >>> class_indices(torch.tensor([[0.9, 0.1], [0.5, 0.5]]), torch.tensor([0, 2]))
     Traceback (most recent call last):
-    ValueError: `targets` (='2 at 1') must lie in [0, 2); the network has 2 classes.
+    ValueError: `targets` (=2 at (1,), 1 of 2 entries) must lie in [0, 2); the network has 2 classes.
     """
     count, classes = check_probabilities(probabilities).shape
     if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dtype.is_complex:
@@ -59,11 +55,8 @@ def class_indices(probabilities: Tensor, targets: Tensor) -> Tensor:
     if tuple(targets.shape) != (count,):
         raise refusal("targets", targets, f"have the shape ({count},), one per example", "check the order of the data")
     targets = targets.to(probabilities.device).long()
-    outside = (targets < 0) | (targets >= classes)
-    if outside.any():
-        index = int(outside.nonzero()[0])
-        place = f"{int(targets[index])} at {index}"
-        raise refusal("targets", place, f"lie in [0, {classes})", f"the network has {classes} classes")
+    inside = (targets >= 0) & (targets < classes)
+    check_all("targets", targets, inside, f"lie in [0, {classes})", f"the network has {classes} classes")
     return targets
 
 

@@ -14,19 +14,15 @@ from tribayes._errors import refusal, wrong_type
 from tribayes._progress import progress_bar
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
 from tribayes.nn.convert import bayesian_modules
-from tribayes.prediction.classification import ClassPredictive
-from tribayes.prediction.inputs import Batch, batches_of, chunks_of, count_examples, usual_batch_size
-from tribayes.prediction.moment_pass import MomentPass
-from tribayes.prediction.predictive import DEFAULT_LEVELS
-from tribayes.prediction.quantiles import check_level
-from tribayes.prediction.regression import RegressionPredictive
+from tribayes.prediction.inputs import batches_of, chunks_of, count_examples, usual_batch_size
+from tribayes.prediction.moments import MomentPass
+from tribayes.prediction.predictive import DEFAULT_LEVELS, ClassPredictive, RegressionPredictive
 from tribayes.prediction.sampled import SampledNetworks, collect
 from tribayes.prediction.samples import AutoSamples, Drawn, Moments
-from tribayes.prediction.source import Kept, Reduced, Source, join
+from tribayes.prediction.source import Kept, Reduced, Source, join, tails
 
 Samples = int | range | AutoSamples | Moments
 
-_SAMPLES = 200
 _CHUNK_BYTES = 2**28  # of sampled outputs, held at once on the device
 
 
@@ -42,7 +38,7 @@ class _Options(TypedDict, total=False):
 
 @overload
 def predict(
-    model: nn.Module, inputs: Any, samples: Samples = _SAMPLES, *, likelihood: Gaussian, **options: Unpack[_Options]
+    model: nn.Module, inputs: Any, samples: Samples = ..., *, likelihood: Gaussian, **options: Unpack[_Options]
 ) -> RegressionPredictive: ...
 
 
@@ -50,8 +46,8 @@ def predict(
 def predict(
     model: nn.Module,
     inputs: Any,
-    samples: Samples = _SAMPLES,
-    likelihood: Likelihood | None = None,
+    samples: Samples = ...,
+    likelihood: Likelihood | None = ...,
     **options: Unpack[_Options],
 ) -> ClassPredictive: ...
 
@@ -59,7 +55,7 @@ def predict(
 def predict(
     model: nn.Module,
     inputs: Any,
-    samples: Samples = _SAMPLES,
+    samples: Samples = 200,
     likelihood: Likelihood | None = None,
     seed: int = 0,
     *,
@@ -120,7 +116,9 @@ def predict(
     bar = progress_bar("predicting", total and total * len(indices), progress)
     with _computing(device.type, precision), bar as advance:
         batches = batches_of(inputs, batch_size or usual_batch_size(inputs, device), device)
-        for chunk in _chunks(asked, batches, auto.cap if auto else len(indices)):
+        first = next(batches)
+        size = _CHUNK_BYTES // ((auto.cap if auto else len(indices)) * asked.width(first) * 4)
+        for chunk in chunks_of(chain([first], batches), max(1, size)):
             answers = collect(asked.rows(chunk, indices, advance), len(indices), keep_samples)
             while auto and not parts and not auto.enough(answers.samples, classes=not isinstance(likelihood, Gaussian)):
                 more = range(indices.stop, auto.next_count(indices.stop))
@@ -148,13 +146,6 @@ def _numbers_of(samples: Samples) -> tuple[AutoSamples | None, range]:
         requirement = "name at least one sample, counting from 0 up without gaps"
         raise refusal("samples", samples, requirement, "pass e.g. samples=200, or range(0, 100)")
     return None, indices
-
-
-def _chunks(asked: SampledNetworks | MomentPass, batches: Iterator[Batch], count: int) -> Iterator[list[Batch]]:
-    """Chunks of examples whose `count` responses fit into memory."""
-    first = next(batches)
-    size = max(1, _CHUNK_BYTES // (count * asked.width(first) * 4))
-    return chunks_of(chain([first], batches), size)
 
 
 def _check_outputs(sampled: Tensor, indices: range, seen: int) -> None:
@@ -196,7 +187,7 @@ def _check_arguments(
     if not isinstance(levels, Sequence) or isinstance(levels, str):
         raise wrong_type("levels", levels, "be a sequence of levels", "pass e.g. levels=(0.95,)")
     for level in levels:
-        check_level(level)
+        tails(level)
     if precision not in (None, torch.bfloat16, torch.float16):
         remedy = "leave it out to compute as the model is"
         raise refusal("precision", precision, "be torch.bfloat16 or torch.float16", remedy)

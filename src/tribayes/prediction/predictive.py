@@ -1,22 +1,27 @@
-"""What S sampled networks say about N examples: the part common to classification and regression."""
+"""What S sampled networks say about N examples: of classes, or of values."""
 
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from tribayes._errors import refusal, wrong_type
-from tribayes.prediction.quantiles import tails
+from tribayes._errors import check_all, refusal, wrong_type
+from tribayes.prediction.metrics import class_indices
 from tribayes.prediction.samples import Drawn, Moments
-from tribayes.prediction.source import Kept, Source, join, neighbours
+from tribayes.prediction.source import Kept, Source, certain, entropy, join, neighbours, tails
+from tribayes.prediction.summary import ClassificationSummary, Coverage, RegressionSummary, origin
 
 DEFAULT_LEVELS = (0.95, 0.99)
+
+_SCORES = ["aleatoric", "confidence", "entropy", "epistemic", "std"]
+_BISECTIONS = 60  # halves a bracket down to float64 rounding
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class MonteCarloError:
 
 class Predictive(ABC):
     """The posterior predictive by sampling. Made by `tribayes.predict`; all tensors live on the CPU."""
+
+    _columns: ClassVar[str]  # what the C are
 
     def __init__(self, source: Source, origin: Drawn | Moments) -> None:
         self._source, self.origin = source, origin
@@ -70,6 +77,10 @@ class Predictive(ABC):
 
     def __len__(self) -> int:
         return len(self.mean)
+
+    def __repr__(self) -> str:
+        count, width = self.mean.shape
+        return f"{type(self).__name__}({count} examples, {width} {self._columns}, {origin(self.sample_count)})"
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """(lower, upper), each (N, C): the α/2 and 1 − α/2 quantiles of the sampled outputs, 1 − α = level."""
@@ -112,9 +123,7 @@ class Predictive(ABC):
         if not parts or not all(isinstance(part, Predictive) for part in parts):
             raise wrong_type("parts", parts, "be predictions, at least one", "pass what tribayes.predict returned")
         kinds = list(dict.fromkeys(part._kind for part in parts))
-        if len(kinds) > 1:
-            remedy = "predict every part with the same arguments"
-            raise refusal("parts", kinds, "be of one kind, with one seed and one noise", remedy)
+        _check_alike(kinds, "be of one kind, with one seed and one noise", "predict every part with the same arguments")
         return parts[0]._joined_samples(parts) if along == "samples" else parts[0]._joined_examples(parts)
 
     def _joined_samples(self, parts: Sequence[Predictive]) -> Self:
@@ -125,8 +134,7 @@ class Predictive(ABC):
             remedy = "give each process its own range of sample numbers"
             raise refusal("parts", sorted(indices)[:8], "have drawn different samples", remedy)
         shapes = [tuple(part.mean.shape) for part in parts]
-        if len(set(shapes)) > 1:
-            raise refusal("parts", shapes, "be about the same examples", 'use along="examples" for different ones')
+        _check_alike(shapes, "be about the same examples", 'use along="examples" for different ones')
         order = torch.tensor(indices).argsort()
         samples = torch.cat([part.samples for part in parts])[order]
         return self._with(Kept(samples), Drawn(self.origin.seed, tuple(sorted(indices))))
@@ -136,8 +144,7 @@ class Predictive(ABC):
             counts = [part.sample_count for part in parts]
             raise refusal("parts", counts, "have drawn the same samples", 'use along="samples" for different ones')
         widths = [part.mean.shape[1] for part in parts]
-        if len(set(widths)) > 1:
-            raise refusal("parts", widths, "have as many outputs each", "predict every part with the same model")
+        _check_alike(widths, "have as many outputs each", "predict every part with the same model")
         return self._with(join([part._source for part in parts]), self.origin)
 
     @property
@@ -150,3 +157,167 @@ class Predictive(ABC):
         other = copy.copy(self)
         other._source, other.origin, other._intervals = source, origin, {}
         return other
+
+
+def _check_alike(values: Sequence[object], requirement: str, remedy: str) -> None:
+    if len(set(values)) > 1:
+        raise refusal("parts", values, requirement, remedy)
+
+
+class ClassPredictive(Predictive):
+    """Class probabilities (N, C) as the average of S sampled networks, and how far these differ.
+
+    Example:
+        >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
+        >>> pred = tribayes.predict(model, torch.randn(5, 4), progress=False)
+        >>> pred.label.shape, pred.certain(0.95).dtype
+        (torch.Size([5]), torch.bool)
+    """
+
+    _columns = "classes"
+
+    @property
+    def label(self) -> Tensor:
+        """(N,): the most probable class; the smallest index among equals."""
+        return self.mean.argmax(-1)
+
+    @property
+    def confidence(self) -> Tensor:
+        """(N,): the probability of the label."""
+        return self.mean.amax(-1)
+
+    @property
+    def std(self) -> Tensor:
+        """(N, C): standard deviation of a class's probability over the sampled networks."""
+        return self._source.std
+
+    @property
+    def entropy(self) -> Tensor:
+        """(N,), nats: total uncertainty, the entropy of the mean probabilities."""
+        return entropy(self.mean)
+
+    @property
+    def aleatoric(self) -> Tensor:
+        """(N,), nats: what no data would settle, the mean entropy of the sampled networks."""
+        return self._source.mean_entropy
+
+    @property
+    def epistemic(self) -> Tensor:
+        """(N,), nats: what the weights do not know, entropy − aleatoric: the mutual information with the label."""
+        return (self.entropy - self.aleatoric).clamp(min=0)
+
+    def certain(self, level: float = 0.95) -> Tensor:
+        """(N,) bool, the paper's "quite certain": the label's credible interval overlaps no other class's.
+
+        Intervals that only touch do overlap.
+        """
+        return certain(*self.interval(level), self.label)
+
+    def uncertainty(self, score: str = "entropy") -> Tensor:
+        """(N,): an uncertainty by name, larger where less is known.
+
+        "entropy", "aleatoric", "epistemic", "confidence" (one minus it), "std" (of the label's probability).
+        """
+        if score not in _SCORES:
+            raise refusal("score", score, f"be one of {_SCORES}", "correct the word")
+        if score == "confidence":
+            return 1 - self.confidence
+        value: Tensor = getattr(self, score)
+        return value.gather(-1, self.label.unsqueeze(-1)).squeeze(-1) if score == "std" else value
+
+    def correct(self, targets: Tensor) -> Tensor:
+        """(N,) bool: whether the label is the true class."""
+        return self.label == self.checked_targets(targets)
+
+    def summary(self, targets: Tensor, levels: Sequence[float] = DEFAULT_LEVELS) -> ClassificationSummary:
+        """Error, NLL, Brier score, ECE, and certain/uncertain × correct/wrong at each level. Prints as a table."""
+        targets = self.checked_targets(targets)
+        flags = {level: self.certain(level) for level in levels}
+        return ClassificationSummary.of(self.mean, targets, flags, self.uncertainty("entropy"), self.sample_count)
+
+    def checked_targets(self, targets: Tensor) -> Tensor:
+        """The true classes on the CPU; an error unless there is one in [0, C) for each example."""
+        return class_indices(self.mean, targets)
+
+
+class RegressionPredictive(Predictive):
+    """Predicted values (N, D): `interval` is for the function, `observation_interval` for a new observation.
+
+    Example:
+        >>> model, x = tribayes.to_bayesian(nn.Linear(4, 1)), torch.randn(5, 4)
+        >>> pred = tribayes.predict(model, x, likelihood=tribayes.Gaussian(noise=0.1), progress=False)
+        >>> lower, upper = pred.observation_interval(0.95)
+    """
+
+    _columns = "outputs"
+
+    def __init__(self, source: Source, origin: Drawn | Moments, noise: float) -> None:
+        super().__init__(source, origin)
+        self.noise = noise
+
+    @property
+    def epistemic(self) -> Tensor:
+        """(N, D): variance of the function over the sampled networks."""
+        return self._source.std.square()
+
+    @property
+    def aleatoric(self) -> Tensor:
+        """(N, D): variance of the observation noise, the same everywhere."""
+        return torch.full_like(self.mean, self.noise**2)
+
+    @property
+    def std(self) -> Tensor:
+        """(N, D): standard deviation of a new observation, √(epistemic + aleatoric)."""
+        return (self.epistemic + self.aleatoric).sqrt()
+
+    def observation_interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
+        """(lower, upper), each (N, D): an interval for a new observation.
+
+        Exact quantiles of the mixture (1/S) Σ N(f_s, noise²), found by bisection of its distribution function.
+        """
+        lower, upper = (self._mixture_quantile(tail) for tail in tails(level))
+        return lower, upper
+
+    def log_density(self, targets: Tensor) -> Tensor:
+        """(N,): log predictive density of the targets, ln (1/S) Σ_s N(y; f_s, noise²), summed over outputs."""
+        targets = self.checked_targets(targets)
+        standard = (targets - self.samples) / self.noise  # (S, N, D)
+        log_normal = -0.5 * standard.square() - math.log(self.noise) - 0.5 * math.log(2 * math.pi)
+        return log_normal.sum(-1).logsumexp(0) - math.log(len(self.samples))
+
+    def summary(self, targets: Tensor, levels: Sequence[float] = DEFAULT_LEVELS) -> RegressionSummary:
+        """RMSE, log predictive density, and how many observations the intervals cover. Prints as a table."""
+        targets = self.checked_targets(targets)
+        coverage = {}
+        for level in levels:
+            lower, upper = self.observation_interval(level)
+            covered = ((lower <= targets) & (targets <= upper)).double().mean()
+            coverage[level] = Coverage(float(covered), float((upper - lower).mean()))
+        rmse, density = (self.mean - targets).square().mean().sqrt(), self.log_density(targets).mean()
+        return RegressionSummary(len(targets), self.sample_count, float(rmse), float(density), coverage)
+
+    def checked_targets(self, targets: Tensor) -> Tensor:
+        """The observed values as (N, D) on the CPU; (N,) is taken for one output."""
+        if not isinstance(targets, Tensor):
+            raise wrong_type("targets", targets, "be a tensor", "convert it with torch.tensor(y)")
+        shaped = targets.cpu().to(self.mean.dtype)
+        shaped = shaped.unsqueeze(-1) if shaped.ndim == 1 else shaped
+        if shaped.shape != self.mean.shape:
+            requirement = f"have the shape {tuple(self.mean.shape)}, one row per example"
+            raise refusal("targets", targets, requirement, "check the data")
+        check_all("targets", shaped, shaped.isfinite(), "be finite", "clean the data")
+        return shaped
+
+    def _mixture_quantile(self, probability: float) -> Tensor:
+        centres = self.samples.double()
+        reach = self.noise * 10  # the bracket's margin: a normal is within ten deviations but for 1e-23
+        low, high = centres.amin(0) - reach, centres.amax(0) + reach
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            below = torch.special.ndtr((middle - centres) / self.noise).mean(0) < probability
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return ((low + high) / 2).to(self.mean.dtype)
+
+    @property
+    def _kind(self) -> tuple[object, ...]:
+        return (*super()._kind, self.noise)

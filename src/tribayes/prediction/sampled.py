@@ -1,13 +1,10 @@
-"""Sampled networks asked about a chunk of examples: draw, run, collect.
-
-Answers are collected where they were computed and, to be kept, on the host as well. A copy at the end would have the
-caller wait for it, a tenth of the time for a small network; so they go there while the GPU computes the next ones.
-"""
+"""Sampled networks asked about a chunk of examples: draw, run, collect."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +30,11 @@ _GROUP = 16  # rows of answers that are brought while the GPU computes as many m
 class Respondent:
     """A model that is asked, and what its outputs mean. It runs on a stage: the model itself is left alone."""
 
+    runs_compiled: ClassVar[bool] = True  # what `torch.compile` made of a model, rather than the model itself
+
     def __init__(self, model: nn.Module, likelihood: Likelihood, seed: int, where: str | Sequence[str] | None) -> None:
+        if is_compiled(model) and not self.runs_compiled:
+            model = model.get_submodule("_orig_mod")
         self.model, self.likelihood, self.seed = model, likelihood, seed
         self.only = chosen_names(model, where)
         self.stage = Stage(model, evaluation=True)
@@ -41,8 +42,8 @@ class Respondent:
 
     def width(self, batch: Batch) -> int:
         """Numbers of the response to one example, by the mean network."""
-        nothing: ModelDraw = [{} for _ in bayesian_modules(self.model)]
-        return self.respond(nothing, batch)[0].numel()  # not one example alone: some networks refuse that
+        responses = self.respond([{} for _ in bayesian_modules(self.model)], batch)
+        return responses[0].numel()  # not one example alone: some networks refuse that
 
     def respond(self, draw: ModelDraw, batch: Batch) -> Tensor:
         """(n, C): what the model under a draw says about a batch."""
@@ -66,7 +67,10 @@ class SampledNetworks(Respondent):
 
     def rows(self, chunk: Sequence[Batch], indices: range, advance: Advance) -> Iterator[Tensor]:
         """(1, n, C) for each index: the responses of one sampled network to a chunk of batches."""
-        ask = self._recorded(chunk[0]) if self._pays(len(chunk) * len(indices)) else self._ask
+        ask: Callable[[Stream, Sequence[Batch]], list[Tensor]] = self._ask
+        if self._pays(len(chunk) * len(indices)):
+            with suppress(WaitsForDevice):
+                ask = RecordedAsking(self, chunk[0])
         for index in indices:
             answers = torch.cat(ask(Stream((self.seed, index)), chunk)).unsqueeze(0)
             yield answers
@@ -75,12 +79,6 @@ class SampledNetworks(Respondent):
     def _ask(self, stream: Stream, chunk: Sequence[Batch]) -> list[Tensor]:
         draw = sample_model(self.model, stream, self.only)
         return [self.respond(draw, batch) for batch in chunk]
-
-    def _recorded(self, example: Batch) -> Callable[[Stream, Sequence[Batch]], list[Tensor]]:
-        try:
-            return RecordedAsking(self, example)
-        except WaitsForDevice:
-            return self._ask
 
     def _pays(self, passes: int) -> bool:
         """Whether a draw and its pass are worth being recorded: a compiled network else waits for Python."""
@@ -146,7 +144,10 @@ def collect(rows: Iterable[Tensor], count: int, keep: bool) -> Answers:
 
 
 class _Carrier:
-    """Brings rows from a GPU to the host on a stream of its own: a group while the next one is computed."""
+    """Brings rows from a GPU to the host on a stream of its own: a group while the next one is computed.
+
+    The caller would wait for a copy at the end, a tenth of the time for a small network.
+    """
 
     def __init__(self, example: Tensor, count: int) -> None:
         self._host = torch.empty((count, *example.shape[1:]), dtype=example.dtype)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from tribayes._errors import is_number, refusal, wrong_type
-from tribayes.prediction.quantiles import certain, check_level, quantiles, tails
-from tribayes.prediction.source import average
+from tribayes.prediction.source import average, certain, quantiles, tails
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class AutoSamples:
     first: int = 50
 
     def __post_init__(self) -> None:
-        check_level(self.level)
+        tails(self.level)
         if not is_number(self.tolerance):
             raise wrong_type("tolerance", self.tolerance, "be a number", "it is a share of examples")
         if not 0 < self.tolerance < 1:

@@ -1,7 +1,8 @@
 """What sampled networks said: all of it, or exactly the reductions that were asked for. Tensors live on the CPU.
 
 Both kinds have, of S samples for N examples with C values each: `mean` (N, C), `std` (N, C), divided by S − 1, and
-`mean_entropy` (N,) of probabilities, −(1/S) Σ_s Σ_c p ln p.
+`mean_entropy` (N,) of probabilities. A quantile is the linear interpolation between order statistics, as torch's and
+NumPy's: for S = 200 and a 95 % interval, between the 5th and 6th smallest, and the 195th and 196th.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tribayes._errors import refusal
-from tribayes.prediction.quantiles import quantiles, tails
+from tribayes._errors import is_number, refusal, wrong_type
+
+_ENTRIES_AT_ONCE = 2**24  # sorted at once: bounds the working memory
 
 
 class Kept:
@@ -104,3 +106,54 @@ def average(samples: Tensor) -> Tensor:
 def entropy(probabilities: Tensor) -> Tensor:
     """−Σ p ln p over the last axis, in nats, with 0 ln 0 = 0."""
     return torch.special.entr(probabilities).sum(-1)
+
+
+def quantiles(samples: Tensor, probabilities: Sequence[float]) -> Tensor:
+    """Quantiles over the first axis: (S, N, C) → (len(probabilities), N, C).
+
+    torch.quantile refuses more than 16 million entries; this sorts a block of examples at a time.
+
+    >>> quantiles(torch.arange(5.0).reshape(5, 1, 1), (0.25, 0.9)).flatten()
+    tensor([1.0000, 3.6000])
+    """
+    last = len(samples) - 1
+    places = [(probability * last, math.floor(probability * last)) for probability in probabilities]
+    blocks = []
+    for block in samples.split(max(1, _ENTRIES_AT_ONCE // max(1, samples[:, :1].numel())), dim=1):
+        ordered = block.movedim(0, -1).sort(dim=-1).values  # (N, C, S): sorting is fastest along the last axis
+        between = [ordered[..., i].lerp(ordered[..., min(i + 1, last)], place - i) for place, i in places]
+        blocks.append(torch.stack(between))
+    return torch.cat(blocks, dim=1)
+
+
+def tails(level: float) -> tuple[float, float]:
+    """α/2 and 1 − α/2 for the credibility level 1 − α, a number strictly between 0 and 1.
+
+    >>> tails(0.5)
+    (0.25, 0.75)
+    >>> tails(95)
+    Traceback (most recent call last):
+    ValueError: `level` (=95) must lie strictly between 0 and 1; pass e.g. 0.95 for a 95 % interval.
+    """
+    if not is_number(level):
+        raise wrong_type("level", level, "be a number", "pass e.g. 0.95")
+    if not 0 < level < 1:
+        raise refusal("level", level, "lie strictly between 0 and 1", "pass e.g. 0.95 for a 95 % interval")
+    alpha = 1 - float(level)
+    return alpha / 2, 1 - alpha / 2
+
+
+def certain(lower: Tensor, upper: Tensor, label: Tensor) -> Tensor:
+    """(N,) bool: whether the interval of the class `label` (N,) overlaps no other class's, of (N, C) each.
+
+    Intervals are closed: two that only touch do overlap, so the prediction is uncertain. An interval lying wholly
+    above the predicted class's does not overlap it either; the paper's sentence is taken as it stands.
+
+    >>> lower, upper = torch.tensor([[0.6, 0.1], [0.4, 0.3]]), torch.tensor([[0.9, 0.4], [0.7, 0.6]])
+    >>> certain(lower, upper, label=torch.tensor([0, 0]))
+    tensor([ True, False])
+    """
+    chosen = label.unsqueeze(-1)
+    own_lower, own_upper = lower.gather(-1, chosen), upper.gather(-1, chosen)
+    apart = (upper < own_lower) | (lower > own_upper)
+    return apart.scatter(-1, chosen, True).all(-1)

@@ -17,8 +17,6 @@ from tribayes._errors import is_number, refusal, wrong_type
 from tribayes._text import format_table, level_text, number, percent
 from tribayes.prediction import metrics
 
-Bounds = tuple[Tensor, Tensor]  # lower and upper, (N, D) each
-
 COUNT_HEADER = ("level", "prediction", "quite certain", "uncertain")
 
 _IN_A_RUN = {"examples": "examples_tested", "error_auroc": "auroc_errors", "counts": "certain"}
@@ -26,11 +24,7 @@ _REMEDY = "the file was changed by hand or is damaged; evaluate again"
 
 
 def origin(samples: int | None) -> str:
-    """Where a prediction comes from, in words; 0 samples are one pass of moments, None is one plain network.
-
-    >>> origin(200), origin(1), origin(0), origin(None)
-    ('200 sampled networks', '1 sampled network', 'one pass of moments', 'one network')
-    """
+    """Where a prediction comes from, in words; 0 samples are one pass of moments, None is one plain network."""
     if samples is None:
         return "one network"
     return f"{samples:,} sampled network{'' if samples == 1 else 's'}" if samples else "one pass of moments"
@@ -61,11 +55,6 @@ class Counts:
     correct_uncertain: int
     wrong_certain: int
     wrong_uncertain: int
-
-    @classmethod
-    def of(cls, certain: Tensor, correct: Tensor) -> Counts:
-        """Counted from two flags per example."""
-        return cls(*(int((right & sure).sum()) for right in (correct, ~correct) for sure in (certain, ~certain)))
 
 
 @dataclass(frozen=True)
@@ -105,6 +94,10 @@ class ClassificationSummary:
     ) -> ClassificationSummary:
         """The scores of mean probabilities (N, C), with the examples that are quite certain at each level."""
         correct = mean.argmax(-1) == targets
+        counts = {}
+        for level, sure in certain.items():
+            numbers = (int((right & flags).sum()) for right in (correct, ~correct) for flags in (sure, ~sure))
+            counts[level] = Counts(*numbers)
         return cls(
             examples=len(targets),
             samples=samples,
@@ -113,7 +106,7 @@ class ClassificationSummary:
             brier=metrics.brier_score(mean, targets),
             ece=metrics.calibration_error(mean, targets),
             error_auroc=metrics.auroc_or_none(uncertainty, ~correct),
-            counts={level: Counts.of(flags, correct) for level, flags in certain.items()},
+            counts=counts,
         )
 
     @classmethod
@@ -132,15 +125,15 @@ class ClassificationSummary:
             raise wrong_type("scores", scores, "map names to numbers", _REMEDY)
         names = {own: in_a_run if in_a_run in scores else own for own, in_a_run in _IN_A_RUN.items()}
         auroc, counts = names["error_auroc"], names["counts"]
-        examples, error = _stored(scores, names["examples"], int), _stored(scores, "error")
+        examples, error = _stored(scores, names["examples"], int), _stored(scores, "error", highest=1.0)
         return cls(
             examples=examples,
             samples=None if scores.get("samples") is None else _stored(scores, "samples", int),
             error=error,
-            nll=_stored(scores, "nll", highest=math.inf),
+            nll=_stored(scores, "nll"),
             brier=_stored(scores, "brier", highest=2.0),
-            ece=_stored(scores, "ece"),
-            error_auroc=None if scores.get(auroc, 0) is None else _stored(scores, auroc),
+            ece=_stored(scores, "ece", highest=1.0),
+            error_auroc=None if scores.get(auroc, 0) is None else _stored(scores, auroc, highest=1.0),
             counts=_stored_counts(counts, scores.get(counts, {}), examples, wrong=round(error * examples)),
         )
 
@@ -193,9 +186,8 @@ class RegressionSummary:
     """How good N predicted values are. Prints as a table; `as_dict` is plain numbers.
 
     Example:
-        >>> mean, targets = torch.tensor([[1.0], [2.0]]), torch.tensor([[1.5], [2.0]])
-        >>> intervals = {0.95: (mean - 0.4, mean + 0.4)}
-        >>> print(RegressionSummary.of(mean, targets, torch.tensor([-1.0, -0.5]), intervals, samples=200))
+        >>> covered = {0.95: Coverage(covered=0.5, width=0.8)}
+        >>> print(RegressionSummary(examples=2, samples=200, rmse=0.3536, log_likelihood=-0.75, coverage=covered))
         200 sampled networks, 2 examples
         --------------------------------  ------------------------
         root mean square error            0.3536
@@ -208,18 +200,6 @@ class RegressionSummary:
     rmse: float
     log_likelihood: float  # mean log predictive density, nats per example
     coverage: Mapping[float, Coverage]
-
-    @classmethod
-    def of(
-        cls, mean: Tensor, targets: Tensor, log_density: Tensor, intervals: Mapping[float, Bounds], samples: int
-    ) -> RegressionSummary:
-        """The scores of means (N, D), with the bounds of the observation interval at each level."""
-        coverage = {}
-        for level, (lower, upper) in intervals.items():
-            covered = ((lower <= targets) & (targets <= upper)).double().mean()
-            coverage[level] = Coverage(float(covered), float((upper - lower).mean()))
-        rmse = float((mean - targets).square().mean().sqrt())
-        return cls(len(targets), samples, rmse, float(log_density.mean()), coverage)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers by name; `coverage` is level → share covered and mean width."""
@@ -243,16 +223,14 @@ class RegressionSummary:
         return format_table(header, [row[:2] for row in self.rows()])
 
 
-def _stored(scores: Mapping[str, Any], name: str, kind: type = float, highest: float = 1.0) -> Any:
-    """A float in [0, highest], which all scores of a classification are; or an int, at least 0."""
+def _stored(scores: Mapping[str, Any], name: str, kind: type = float, highest: float = math.inf) -> Any:
+    """A finite number in [0, highest], which all scores of a classification are."""
     if name not in scores:
         raise refusal("scores", sorted(map(str, scores)), f"hold {name!r}", _REMEDY)
     value = scores[name]
     if not is_number(value) or (kind is int and not isinstance(value, int)):
         raise wrong_type(name, value, f"be a {'whole ' if kind is int else ''}number", _REMEDY)
-    if kind is int and value < 0:
-        raise refusal(name, value, "be at least 0", _REMEDY)
-    if kind is float and not (math.isfinite(value) and 0 <= value <= highest):
+    if not (math.isfinite(value) and 0 <= value <= highest):
         limits = "be finite and at least 0" if highest == math.inf else f"lie in [0, {highest:g}]"
         raise refusal(name, value, limits, _REMEDY)
     return kind(value)

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
@@ -50,21 +52,16 @@ def _draws(model: nn.Module, estimator: str, samples: int, randomness: Randomnes
     if estimator == "local":
         return [local_weights(model, _part(source, number)) for number in range(samples)], kl(model)
     draws: list[ModelDraw] = []
-    divergence: Tensor | None = None
     for number in range(samples if estimator == "plain" else samples // 2):
-        drawn = []
-        for place, module in enumerate(modules):
-            own = _part(source, number, place)
-            if number:
-                drawn.append(module.sample_weights(generator=own))
-                continue
-            weights, term = module.sample_weights_and_kl(generator=own)
-            divergence = term if divergence is None else divergence + term
-            drawn.append(weights)
+        sources = [(module, _part(source, number, place)) for place, module in enumerate(modules)]
+        if number:
+            drawn = [module.sample_weights(generator=own) for module, own in sources]
+        else:
+            first = [module.sample_weights_and_kl(generator=own) for module, own in sources]
+            drawn, divergence = [weights for weights, _ in first], reduce(add, (term for _, term in first))
         draws.append(drawn)
         if estimator == "antithetic":
             draws.append([mirror_image(module, draw) for module, draw in zip(modules, drawn, strict=True)])
-    assert divergence is not None  # there is at least one draw of one module
     return draws, divergence
 
 

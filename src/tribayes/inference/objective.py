@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import is_number, refusal, wrong_type
+from tribayes._errors import check_count, is_number, refusal, wrong_type
 from tribayes.inference.estimator import check_estimator, sampled_outputs
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.stage import Stage
@@ -46,13 +46,7 @@ class Objective(nn.Module, ABC):
         self.likelihood = likelihood
 
     def forward(
-        self,
-        model: nn.Module,
-        inputs: Any,
-        targets: Tensor,
-        step: int | None = None,
-        *,
-        generator: Randomness = None,
+        self, model: nn.Module, inputs: Any, targets: Tensor, step: int | None = None, *, generator: Randomness = None
     ) -> ELBOTerms:
         """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
         nll, divergence, outputs = self.parts(self.stage(model), inputs, targets, generator)
@@ -103,15 +97,13 @@ class ELBO(Objective):
         super().__init__(likelihood)
         if data_size is None:  # no default could be right
             raise refusal("data_size", None, "be given", _SIZE_REMEDY)
-        _check_count("data_size", data_size, _SIZE_REMEDY)
-        _check_count("samples", samples, "pass the number of weight draws per step")
+        check_count("data_size", data_size, _SIZE_REMEDY)
+        check_count("samples", samples, "pass the number of weight draws per step")
         check_estimator(estimator, samples)
         if not callable(kl_weight):
             _check_weight(kl_weight)
-        self.data_size = data_size
-        self.kl_weight = kl_weight
-        self.samples = samples
-        self.estimator = estimator
+        self.data_size, self.kl_weight = data_size, kl_weight
+        self.samples, self.estimator = samples, estimator
 
     def stage(self, model: nn.Module) -> Stage:
         return Stage(model)
@@ -134,10 +126,8 @@ class ELBO(Objective):
         return weight / self.data_size
 
     def extra_repr(self) -> str:
-        return (
-            f"data_size={self.data_size}, kl_weight={self.kl_weight}, samples={self.samples}, "
-            f"estimator={self.estimator!r}"
-        )
+        names = ("data_size", "kl_weight", "samples", "estimator")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
 
 class MaximumLikelihood(Objective):
@@ -161,13 +151,6 @@ class MaximumLikelihood(Objective):
     def nu(self, step: int | None = None) -> float:
         del step
         return 0.0
-
-
-def _check_count(argument: str, value: object, remedy: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong_type(argument, value, "be a whole number", remedy)
-    if value < 1:
-        raise refusal(argument, value, "be at least 1", remedy)
 
 
 def _check_weight(weight: float) -> None:

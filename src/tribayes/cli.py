@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -34,7 +34,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU. Default: torch's choice.")]
 Samples = Annotated[int, typer.Option(min=1, help="How many networks to draw.")]
 
-_ANY_WORDS = {"allow_extra_args": True, "ignore_unknown_options": True}
+_ANY_WORDS: Any = {"context_settings": {"allow_extra_args": True, "ignore_unknown_options": True}}
 
 
 def main() -> None:
@@ -159,22 +159,14 @@ def compare(runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="F
     print(comparison([RecipeRun.open(folder) for folder in runs]))
 
 
-@app.command(context_settings=_ANY_WORDS)
-def reproduce() -> None:
-    """Make the paper's experiments: in a clone of the repository."""
-    raise _elsewhere("reproduce all", "reproduce")
-
-
-@app.command(context_settings=_ANY_WORDS)
-def results() -> None:
-    """Make the tables and figures of the paper's experiments: in a clone of the repository."""
-    raise _elsewhere("results", "results")
-
-
-def _elsewhere(command: str, target: str) -> ValueError:
-    return ValueError(
+@app.command("results", help="Make the paper's tables and figures: in a clone of the repository.", **_ANY_WORDS)
+@app.command("reproduce", help="Make the paper's experiments: in a clone of the repository.", **_ANY_WORDS)
+def elsewhere(context: typer.Context) -> None:
+    """Say where to make what only the repository can."""
+    command = "reproduce all" if context.info_name == "reproduce" else context.info_name
+    raise ValueError(
         "the paper's experiments are made where their results are kept: clone the repository of tribayes, and in it "
-        f"run `python -m reproduction {command}` or `make {target}`."
+        f"run `python -m reproduction {command}` or `make {context.info_name}`."
     )
 
 

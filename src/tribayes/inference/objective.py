@@ -52,17 +52,18 @@ class Objective(nn.Module, ABC):
         nll, divergence, outputs = self.parts(self.stage(model), inputs, targets, generator)
         return ELBOTerms(nll + self.nu(step) * divergence.to(nll.device), nll, divergence, outputs)
 
-    @abstractmethod
     def stage(self, model: nn.Module) -> Any:
         """Where `parts` runs the model; one stage serves many steps."""
+        return Stage(model)
 
     @abstractmethod
     def parts(self, stage: Any, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
         """The two terms apart, on a stage: NLL, KL(q ‖ p) and the network's outputs."""
 
-    @abstractmethod
     def nu(self, step: int | None = None) -> float:
         """ν, the weight of the divergence at a step."""
+        del step
+        return 0.0
 
 
 class ELBO(Objective):
@@ -105,9 +106,6 @@ class ELBO(Objective):
         self.data_size, self.kl_weight = data_size, kl_weight
         self.samples, self.estimator = samples, estimator
 
-    def stage(self, model: nn.Module) -> Stage:
-        return Stage(model)
-
     def parts(self, stage: Stage, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
         arguments = inputs if isinstance(inputs, tuple) else (inputs,)
         outputs, divergence = sampled_outputs(stage, arguments, self.estimator, self.samples, generator)
@@ -147,10 +145,6 @@ class MaximumLikelihood(Objective):
         outputs = stage(*inputs) if isinstance(inputs, tuple) else stage(inputs)
         nll = self.likelihood.mean_nll(outputs, targets)
         return nll, torch.zeros((), device=nll.device), outputs
-
-    def nu(self, step: int | None = None) -> float:
-        del step
-        return 0.0
 
 
 def _check_weight(weight: float) -> None:

@@ -16,21 +16,9 @@ only from those before it: `posterior`, `nn`, `inference`, `prediction`, `plots`
 from importlib import import_module
 from types import ModuleType
 
-from tribayes import nn
+from tribayes import inference, nn
 from tribayes._allocator import keep_freed_memory
-from tribayes.inference import (
-    ELBO,
-    Bernoulli,
-    Categorical,
-    ELBOTerms,
-    Gaussian,
-    History,
-    Likelihood,
-    MaximumLikelihood,
-    TrainingStep,
-    fit,
-    parameter_groups,
-)
+from tribayes.inference import *  # noqa: F403 - all its names are public here, too
 from tribayes.nn.convert import kl, stabilise_, to_bayesian, to_deterministic
 from tribayes.nn.module import BayesianModule
 from tribayes.posterior import Prior, TridiagonalNormal
@@ -58,33 +46,23 @@ def __getattr__(name: str) -> ModuleType:
 
 
 __all__ = [
-    "ELBO",
     "AutoSamples",
     "BayesianModule",
-    "Bernoulli",
-    "Categorical",
     "ClassPredictive",
-    "ELBOTerms",
-    "Gaussian",
-    "History",
-    "Likelihood",
-    "MaximumLikelihood",
     "Moments",
     "Predictive",
     "Prior",
     "RegressionPredictive",
-    "TrainingStep",
     "TridiagonalNormal",
     "ablate_correlation",
-    "fit",
     "keep_freed_memory",
     "kl",
     "layer_report",
     "metrics",
     "nn",
-    "parameter_groups",
     "predict",
     "stabilise_",
     "to_bayesian",
     "to_deterministic",
 ]
+__all__ += inference.__all__

@@ -47,16 +47,19 @@ def check_positive(argument: str, value: Any, remedy: str) -> None:
         raise refusal(argument, value, "be finite and positive", remedy)
 
 
-def first_bad(value: Tensor, legal: Tensor) -> str:
-    """Name the first entry of `value` that is not legal, and say how many there are."""
-    bad = (~legal).expand(value.shape)
-    index = tuple(int(i) for i in bad.nonzero()[0])
-    entry = value[index].item()
-    place = f" at {index}" if index else ""
-    return f"{entry}{place}, {int(bad.sum())} of {value.numel()} entries"
+def check_count(argument: str, value: object, remedy: str) -> None:
+    """Refuse what is not a whole number, at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong_type(argument, value, "be a whole number", remedy)
+    if value < 1:
+        raise refusal(argument, value, "be at least 1", remedy)
 
 
 def check_all(argument: str, value: Tensor, legal: Tensor, requirement: str, remedy: str) -> None:
-    """Refuse a tensor with any entry that is not legal."""
+    """Refuse a tensor with any entry that is not legal: the first is named, and how many there are."""
     if not torch.all(legal):
-        raise ValueError(f"`{argument}` (={first_bad(value, legal)}) must {requirement}; {remedy}.")
+        bad = (~legal).expand(value.shape)
+        index = tuple(bad.nonzero()[0].tolist())
+        entry = f"{value[index].item()} at {index}" if index else f"{value.item()}"
+        found = f"{entry}, {int(bad.sum())} of {value.numel()} entries"
+        raise ValueError(f"`{argument}` (={found}) must {requirement}; {remedy}.")

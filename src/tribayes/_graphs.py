@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 
 class CaptureFailed(RuntimeError):
@@ -72,10 +72,8 @@ def noting_waits(device: torch.device) -> Iterator[list[str]]:
 class Recording:
     """Work on a GPU, recorded. What is made once (by a first run) must have been made before.
 
-    Args:
-        run: does the work, all of it on the device, and returns its result (tensors, or a tree of them).
-        device: the GPU.
-        generators: those it draws from, beside torch's own.
+    `run` does the work, all of it on the device, and returns tensors, or a tree of them; `generators` are those it
+    draws from, beside torch's own.
     """
 
     def __init__(
@@ -91,9 +89,9 @@ class Recording:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            raise CaptureFailed(first_line(error)) from error
+            raise CaptureFailed(_first_line(error)) from error
         # detached: torch would keep the recording's stream for the gradients of later passes
-        self.result = tree_map(lambda value: value.detach() if isinstance(value, Tensor) else value, result)
+        self.result = tree_map_only(Tensor, Tensor.detach, result)
 
     def replay(self) -> Any:
         """Do it again. The result lies where it lay, overwritten."""
@@ -104,11 +102,8 @@ class Recording:
 class RecordedCall:
     """A function of tensors, recorded for arguments of one form: new values are copied in, then it is replayed.
 
-    Args:
-        function: as `Recording.run`, of the arguments.
-        arguments: tensors on the GPU, in tuples, lists or dicts; their values do not matter.
-        device, generators: as for `Recording`.
-        warm_up: how often to call it before.
+    The values of `arguments`, tensors on the GPU in tuples, lists or dicts, do not matter; the function is called
+    `warm_up` times before. Arguments lie in `places`: who writes there, and passes these, spares a copy.
     """
 
     def __init__(
@@ -119,32 +114,27 @@ class RecordedCall:
         generators: Sequence[torch.Generator] = (),
         warm_up: int = 0,
     ) -> None:
-        self._places = tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, arguments)
+        self.places = tree_map_only(Tensor, Tensor.clone, arguments)
         self._form = _form(arguments)
         with aside(device):
             for _ in range(warm_up - 1):
-                function(*self._places)
+                function(*self.places)
             if warm_up:
                 with noting_waits(device) as waits:
-                    function(*self._places)
+                    function(*self.places)
                 if waits:
                     raise WaitsForDevice(waits[0])
-        self._recording = Recording(lambda: function(*self._places), device, generators)
+        self._recording = Recording(lambda: function(*self.places), device, generators)
 
     def fits(self, arguments: tuple[Any, ...]) -> bool:
         """Whether these arguments have the form of those recorded."""
         return _form(arguments) == self._form
 
     def __call__(self, *arguments: Any) -> Any:
-        for place, value in zip(tree_flatten(self._places)[0], tree_flatten(arguments)[0], strict=True):
+        for place, value in zip(tree_leaves(self.places), tree_leaves(arguments), strict=True):
             if isinstance(place, Tensor) and place is not value:
                 place.copy_(value)
         return self._recording.replay()
-
-    @property
-    def places(self) -> Any:
-        """Where the arguments lie: who writes there, and passes these, spares a copy."""
-        return self._places
 
 
 def _form(arguments: Any) -> Any:
@@ -155,7 +145,7 @@ def _form(arguments: Any) -> Any:
     ]
 
 
-def first_line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """Of the error that came first: the one at a recording's end only says that there was one."""
     while error.__context__ is not None:
         error = error.__context__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -14,8 +14,8 @@ from tribayes._allocator import keep_freed_memory
 from tribayes._errors import refusal
 from tribayes._text import format_table
 from tribayes.prediction import ClassificationSummary
+from tribayes.recipes.examples import load_examples
 from tribayes.recipes.experiments import EXPERIMENTS
-from tribayes.recipes.image_files import ask_about
 from tribayes.recipes.recipe_run import RecipeRun, Request, train_as_asked
 from tribayes.recipes.setting import parse_changes
 from tribayes.runs import Stopped, comparison
@@ -23,7 +23,6 @@ from tribayes.runs.environment import choose_device, compute_repeatably
 
 app = typer.Typer(
     name="tribayes",
-    help="Bayesian networks with correlated weights: train one, judge it, ask it how sure it is.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -35,7 +34,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU. Default: torch's choice.")]
 Samples = Annotated[int, typer.Option(min=1, help="How many networks to draw.")]
 
-_ANY_WORDS = {"allow_extra_args": True, "ignore_unknown_options": True}
+_ANY_WORDS: Any = {"context_settings": {"allow_extra_args": True, "ignore_unknown_options": True}}
 
 
 def main() -> None:
@@ -111,8 +110,9 @@ def evaluate(
     run: RunArgument, data_dir: DataDir = None, device: Device = "auto", samples: Samples = 200, threads: Threads = None
 ) -> None:
     """Judge a run by its test images: error, NLL, calibration, certain or not."""
-    found = RecipeRun.open(run)
-    scores = found.judged(data_dir, _device(device, threads), samples, progress=sys.stdout.isatty())
+    found, place = RecipeRun.open(run), _device(device, threads)
+    _, test = load_examples(found.setting, data_dir, place)
+    scores = found.evaluate(found.network(place), test, samples=samples, progress=sys.stdout.isatty())
     print(ClassificationSummary.from_dict(scores))
     print(f"\nWritten to {found.path('evaluation.json')}")
 
@@ -127,8 +127,7 @@ def report(
     threads: Threads = None,
 ) -> None:
     """Write the HTML page about a run."""
-    path = run / "report.html" if out is None else out
-    found = RecipeRun.open(run)
+    found, path = RecipeRun.open(run), out or run / "report.html"
     print(found.report(path, data_dir, _device(device, threads), samples, progress=sys.stdout.isatty()))
 
 
@@ -147,6 +146,8 @@ def predict(
     Images are made grey or RGB and resized as the network needs it, and the answer says so. Light and dark are taken
     as they are: MNIST, Fashion-MNIST and the digits show light strokes on a dark ground.
     """
+    from tribayes.recipes.image_files import ask_about  # needs Pillow and matplotlib
+
     folder = run / "predictions" if out is None else out
     for answer in ask_about(RecipeRun.open(run), images, folder, data_dir, _device(device, threads), samples):
         print(answer)
@@ -158,29 +159,17 @@ def compare(runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="F
     print(comparison([RecipeRun.open(folder) for folder in runs]))
 
 
-@app.command(context_settings=_ANY_WORDS)
-def reproduce() -> None:
-    """Make the paper's experiments: in a clone of the repository."""
-    raise _elsewhere("reproduce all", "reproduce")
-
-
-@app.command(context_settings=_ANY_WORDS)
-def results() -> None:
-    """Make the tables and figures of the paper's experiments: in a clone of the repository."""
-    raise _elsewhere("results", "results")
-
-
-def _elsewhere(command: str, target: str) -> ValueError:
-    return ValueError(
+@app.command("results", help="Make the paper's tables and figures: in a clone of the repository.", **_ANY_WORDS)
+@app.command("reproduce", help="Make the paper's experiments: in a clone of the repository.", **_ANY_WORDS)
+def elsewhere(context: typer.Context) -> None:
+    """Say where to make what only the repository can."""
+    command = "reproduce all" if context.info_name == "reproduce" else context.info_name
+    raise ValueError(
         "the paper's experiments are made where their results are kept: clone the repository of tribayes, and in it "
-        f"run `python -m reproduction {command}` or `make {target}`."
+        f"run `python -m reproduction {command}` or `make {context.info_name}`."
     )
 
 
 def _device(word: str, threads: int | None) -> torch.device:
     compute_repeatably(threads)
     return choose_device(word)
-
-
-if __name__ == "__main__":
-    main()

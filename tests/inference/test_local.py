@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.networks import NETWORKS, any_family, bayesian, inputs_of, left_as_it_was
-from tribayes.inference.local import local_weights, normals_for, outputs_from
+from tribayes.inference.estimator import local_weights, normals_for, outputs_from
 from tribayes.nn.preactivation import WeightNoise, Window, preactivation
 from tribayes.nn.stage import Stage
 from tribayes.posterior import Stream, TridiagonalNormal

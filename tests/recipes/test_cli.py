@@ -278,6 +278,7 @@ def test_a_missing_package_is_named(tmp_path: Path, run: Path, monkeypatch: pyte
     said = complaint("fit", "--run", tmp_path / "r", "--tensorboard")
     assert said.endswith("which is not installed; install it with: pip install 'tribayes[tensorboard]'")
     monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.delitem(sys.modules, "tribayes.recipes.image_files", raising=False)  # which imports it
     said = complaint("predict", run, tmp_path / "x.png")
     assert said.endswith("which is not installed; install it with: pip install 'tribayes[plot]'")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tribayes.recipes.experiments import EXPERIMENTS, experiment
-from tribayes.recipes.setting import check_setting, parse_changes
+from tribayes.recipes.setting import parse_changes
 
 
 def test_values_by_type() -> None:
@@ -52,7 +52,7 @@ def test_bad_words(words: list[str], said: str) -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_whole_catalogue_can_be_trained(name: str) -> None:
-    assert check_setting(EXPERIMENTS[name]) is EXPERIMENTS[name]
+    assert EXPERIMENTS[name].changed() == EXPERIMENTS[name]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,8 @@ def test_the_whole_catalogue_can_be_trained(name: str) -> None:
             "`network` (='digits') must take the images of 'mnist', but it takes 1×8×8; choose lenet-100 or lenet-250.",
         ),
         ({"guards": "none"}, "`guards` (='none') must be one of closed_form, paper; "),
+        ({"policy": "linear"}, "`policy` (='linear') must be one of inverse, fixed, cosine; correct the word."),
+        ({"iterations": 0}, "`iterations` (=0) must be at least 1; change the value."),
         ({"batch": 0}, "`batch` (=0) must be positive; change the value."),
         ({"learning_rate": -0.1}, "`learning_rate` (=-0.1) must be positive; "),
         ({"tau": 0.0}, "`tau` (=0.0) must be positive; "),
@@ -77,4 +79,4 @@ def test_the_whole_catalogue_can_be_trained(name: str) -> None:
 )
 def test_bad_settings(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
-        check_setting(experiment("digits").changed(**changes))
+        experiment("digits").changed(**changes)

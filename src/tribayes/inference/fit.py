@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import refusal
+from tribayes._errors import check_count, refusal
 from tribayes._progress import progress_bar
 from tribayes.inference.objective import Objective
 from tribayes.inference.step import AUTO, TrainingStep
@@ -61,13 +61,11 @@ def fit(
         >>> len(fit(model, elbo, batches, optimizer, epochs=5, progress=False))
         5
     """
-    if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
-        raise refusal("epochs", epochs, "be a whole number, at least 1", "choose how often to go over the data")
+    check_count("epochs", epochs, "choose how often to go over the data")
     step = TrainingStep(model, elbo, optimizer, clip=clip, rule=rule, generator=generator, capture=capture)
     total = epochs * len(batches) if isinstance(batches, Sized) else None
     records: list[Tensor] = []
-    said = 0.0
-    remark = ""
+    remark, said = "", 0.0
     with progress_bar("training", total, progress) as advance:
         for epoch in range(epochs):
             seen = len(records)

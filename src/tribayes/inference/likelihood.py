@@ -51,19 +51,14 @@ class Categorical(Likelihood):
             raise refusal("outputs", outputs, "have the shape (N, C, …)", "give one logit per class")
         if targets.is_floating_point():
             _check_same_shape(outputs, targets, "pass class indices as integers, or one probability per class")
-        elif targets.dtype == torch.bool:
+            return targets
+        if targets.dtype == torch.bool:
             raise wrong_type("targets", targets, "be class indices", "convert them with targets.long()")
-        elif targets.shape != outputs.shape[:1] + outputs.shape[2:]:
-            expected = tuple(outputs.shape[:1] + outputs.shape[2:])
-            raise refusal(
-                "targets",
-                targets,
-                f"have the shape {expected} for logits {tuple(outputs.shape)}",
-                "give one class index per example",
-            )
-        else:
-            targets = targets.long()
-        return targets
+        expected = outputs.shape[:1] + outputs.shape[2:]
+        if targets.shape != expected:
+            requirement = f"have the shape {tuple(expected)} for logits {tuple(outputs.shape)}"
+            raise refusal("targets", targets, requirement, "give one class index per example")
+        return targets.long()
 
     def response(self, outputs: Tensor) -> Tensor:
         if outputs.ndim != 2 or outputs.shape[1] < 2:
@@ -78,8 +73,7 @@ class Gaussian(Likelihood):
 
     Args:
         noise: standard deviation of the observation noise.
-        learned: whether it is a parameter, starting at `noise` (add it with
-            `parameter_groups(model, likelihood=...)`).
+        learned: whether it is a parameter, starting at `noise` (add it by `parameter_groups(model, likelihood=...)`).
 
     Example:
         >>> Gaussian(noise=0.1, learned=True).noise
@@ -106,8 +100,7 @@ class Gaussian(Likelihood):
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         _check_same_shape(outputs, targets, "reshape one of them: (N, 1) against (N,) would broadcast to (N, N)")
         noise = self.noise.to(outputs.dtype)
-        density = 0.5 * ((targets - outputs) / noise).square() + noise.log() + 0.5 * math.log(2 * math.pi)
-        return _per_example(density)
+        return _per_example(0.5 * ((targets - outputs) / noise).square() + noise.log() + 0.5 * math.log(2 * math.pi))
 
     def response(self, outputs: Tensor) -> Tensor:
         return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs.flatten(1)
@@ -132,9 +125,8 @@ class Bernoulli(Likelihood):
     def response(self, outputs: Tensor) -> Tensor:
         """(N, 2): the probabilities of no and yes."""
         if outputs.ndim > 2 or (outputs.ndim == 2 and outputs.shape[1] != 1):
-            raise refusal(
-                "outputs", outputs, "be one logit per example, (N,) or (N, 1)", "predict one answer at a time"
-            )
+            requirement = "be one logit per example, (N,) or (N, 1)"
+            raise refusal("outputs", outputs, requirement, "predict one answer at a time")
         logits = outputs.reshape(-1, 1)
         return torch.cat([-logits, logits], dim=1).sigmoid()
 

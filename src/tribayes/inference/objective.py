@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import is_number, refusal, wrong_type
+from tribayes._errors import check_count, is_number, refusal, wrong_type
 from tribayes.inference.estimator import check_estimator, sampled_outputs
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.stage import Stage
@@ -46,29 +46,24 @@ class Objective(nn.Module, ABC):
         self.likelihood = likelihood
 
     def forward(
-        self,
-        model: nn.Module,
-        inputs: Any,
-        targets: Tensor,
-        step: int | None = None,
-        *,
-        generator: Randomness = None,
+        self, model: nn.Module, inputs: Any, targets: Tensor, step: int | None = None, *, generator: Randomness = None
     ) -> ELBOTerms:
         """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
         nll, divergence, outputs = self.parts(self.stage(model), inputs, targets, generator)
         return ELBOTerms(nll + self.nu(step) * divergence.to(nll.device), nll, divergence, outputs)
 
-    @abstractmethod
     def stage(self, model: nn.Module) -> Any:
         """Where `parts` runs the model; one stage serves many steps."""
+        return Stage(model)
 
     @abstractmethod
     def parts(self, stage: Any, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
         """The two terms apart, on a stage: NLL, KL(q ‖ p) and the network's outputs."""
 
-    @abstractmethod
     def nu(self, step: int | None = None) -> float:
         """ν, the weight of the divergence at a step."""
+        del step
+        return 0.0
 
 
 class ELBO(Objective):
@@ -103,18 +98,13 @@ class ELBO(Objective):
         super().__init__(likelihood)
         if data_size is None:  # no default could be right
             raise refusal("data_size", None, "be given", _SIZE_REMEDY)
-        _check_count("data_size", data_size, _SIZE_REMEDY)
-        _check_count("samples", samples, "pass the number of weight draws per step")
+        check_count("data_size", data_size, _SIZE_REMEDY)
+        check_count("samples", samples, "pass the number of weight draws per step")
         check_estimator(estimator, samples)
         if not callable(kl_weight):
             _check_weight(kl_weight)
-        self.data_size = data_size
-        self.kl_weight = kl_weight
-        self.samples = samples
-        self.estimator = estimator
-
-    def stage(self, model: nn.Module) -> Stage:
-        return Stage(model)
+        self.data_size, self.kl_weight = data_size, kl_weight
+        self.samples, self.estimator = samples, estimator
 
     def parts(self, stage: Stage, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
         arguments = inputs if isinstance(inputs, tuple) else (inputs,)
@@ -134,10 +124,8 @@ class ELBO(Objective):
         return weight / self.data_size
 
     def extra_repr(self) -> str:
-        return (
-            f"data_size={self.data_size}, kl_weight={self.kl_weight}, samples={self.samples}, "
-            f"estimator={self.estimator!r}"
-        )
+        names = ("data_size", "kl_weight", "samples", "estimator")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
 
 class MaximumLikelihood(Objective):
@@ -157,17 +145,6 @@ class MaximumLikelihood(Objective):
         outputs = stage(*inputs) if isinstance(inputs, tuple) else stage(inputs)
         nll = self.likelihood.mean_nll(outputs, targets)
         return nll, torch.zeros((), device=nll.device), outputs
-
-    def nu(self, step: int | None = None) -> float:
-        del step
-        return 0.0
-
-
-def _check_count(argument: str, value: object, remedy: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong_type(argument, value, "be a whole number", remedy)
-    if value < 1:
-        raise refusal(argument, value, "be at least 1", remedy)
 
 
 def _check_weight(weight: float) -> None:

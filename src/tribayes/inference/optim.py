@@ -45,18 +45,9 @@ def parameter_groups(
     raw = set(scales) | set(correlations)
     rest = [p for p in model.parameters() if p not in raw]
     rest += list(likelihood.parameters()) if likelihood is not None else []
-    groups = [
-        {"name": "means", "params": _trainable(rest), "lr": lr},
-        {"name": "scales", "params": _trainable(scales), "lr": lr * scale_lr_multiplier, "weight_decay": 0.0},
-        {
-            "name": "correlations",
-            "params": _trainable(correlations),
-            "lr": lr * correlation_lr_multiplier,
-            "weight_decay": 0.0,
-        },
-    ]
+    rates = {"means": lr, "scales": lr * scale_lr_multiplier, "correlations": lr * correlation_lr_multiplier}
+    groups: list[dict[str, Any]] = []
+    for (name, rate), parameters in zip(rates.items(), (rest, scales, correlations), strict=True):
+        decay = {} if name == "means" else {"weight_decay": 0.0}
+        groups.append({"name": name, "params": [p for p in parameters if p.requires_grad], "lr": rate, **decay})
     return [group for group in groups if group["params"]]
-
-
-def _trainable(parameters: list[nn.Parameter]) -> list[nn.Parameter]:
-    return [parameter for parameter in parameters if parameter.requires_grad]

@@ -1,8 +1,4 @@
-"""One training step: guards, one draw of the weights, gradient, update; on a GPU recorded and replayed.
-
-The first steps run as they are, with their own batches; then a step is recorded as a CUDA graph, and from there on only
-its batch, its learning rates and ν are copied in. Numbers are the same either way.
-"""
+"""One training step: guards, one draw of the weights, gradient, update; on a GPU recorded and replayed."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map_only
 
 from tribayes._errors import check_positive, refusal, wrong_type
 from tribayes._graphs import RecordedCall, aside, noting_waits
@@ -31,8 +27,9 @@ _WARM_UP = 3  # steps before a recording: what torch allocates once, it allocate
 class TrainingStep:
     """One step of training as a callable (inputs, targets) → `ELBOTerms`.
 
-    On a GPU a step is recorded as a CUDA graph, which spares the time between its launches; schedules of the learning
-    rate and of `kl_weight` go on all the same. A batch of another shape (often the last) is run as it is. Models by
+    On a GPU a step is recorded as a CUDA graph, after three that run as they are, which spares the time between its
+    launches; numbers are the same. Only the batch, the learning rates and ν are copied in, so schedules of the rate
+    and of `kl_weight` go on all the same. A batch of another shape (often the last) is run as it is. Models by
     `torch.compile` and every torch optimizer can be used; the update is part of the recording where the optimizer reads
     its rate from the device (SGD with `fused=True`, others with `capturable=True`), else it runs after each replay.
 
@@ -94,7 +91,10 @@ class TrainingStep:
 
     def __call__(self, inputs: Any, targets: Tensor) -> ELBOTerms:
         batch = _moved((inputs, targets), self.device)
-        self._set_nu(self.elbo.nu(self.count))
+        nu = self.elbo.nu(self.count)
+        if nu != self._nu_now:
+            self._nu.fill_(nu)
+            self._nu_now = nu
         self.count += 1
         if not self._capture:
             return self.take(*batch)
@@ -106,7 +106,7 @@ class TrainingStep:
             self._recorded = _RecordedStep(self, batch, whole=_reads_its_rate(self.optimizer))
         elif self._recorded.outdated:  # a schedule of more than the rate: the update is no longer recorded
             self._recorded = _RecordedStep(self, batch, whole=False)
-        if not self._recorded.fits(batch):
+        if not self._recorded.call.fits(batch):
             with aside(self.device):
                 return self.take(*batch)
         return self._recorded.replay(batch)
@@ -133,11 +133,6 @@ class TrainingStep:
         with torch.no_grad():
             loss = torch.addcmul(nll, weight.to(nll), divergence.to(nll))
         return ELBOTerms(loss, nll.detach(), divergence.detach(), outputs.detach())
-
-    def _set_nu(self, nu: float) -> None:
-        if nu != self._nu_now:
-            self._nu.fill_(nu)
-            self._nu_now = nu
 
     def _rehearse(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         """The last step before the recording, which also looks whether the network can be recorded."""
@@ -166,7 +161,7 @@ class _RecordedStep:
             self._put(self._rates)
             generators = [] if step.generator is None else [step.generator]
             run = step.take if whole else step.descend
-            self._call = RecordedCall(run, batch, step.device, generators)
+            self.call = RecordedCall(run, batch, step.device, generators)
         finally:
             self._put(given)
         # gradients lie in the graph's memory; a step that was not replayed puts others in their place
@@ -177,16 +172,13 @@ class _RecordedStep:
         """Whether a number that was recorded as it was has changed."""
         return self._whole and self._fixed() != self._others
 
-    def fits(self, batch: tuple[Any, Tensor]) -> bool:
-        return self._call.fits(batch)
-
     def replay(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         rates = [group["lr"] for group in self._optimizer.param_groups]
         for place, rate, before in zip(self._rates, rates, self._now, strict=True):
             if isinstance(rate, Tensor) or rate != before:
                 place.fill_(rate)
         self._now = rates
-        terms: ELBOTerms = self._call(*batch)
+        terms: ELBOTerms = self.call(*batch)
         for parameter, gradient in self._gradients:
             parameter.grad = gradient
         if not self._whole:
@@ -227,10 +219,7 @@ def _moved(batch: tuple[Any, Tensor], device: torch.device) -> tuple[Any, Tensor
     """Tensors on the model's device."""
     if all(isinstance(value, Tensor) and value.device == device for value in batch):
         return batch
-    moved: tuple[Any, Tensor] = tree_map(
-        lambda value: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value, batch
-    )
-    return moved
+    return tree_map_only(Tensor, lambda value: value.to(device, non_blocking=True), batch)
 
 
 def _check(elbo: object, optimizer: object, capture: object) -> None:

@@ -16,12 +16,9 @@ def _with_each_family(
 
     They are called "label-diagonal" and so on; the paper's own family goes without saying.
     """
-    found = []
-    for family in FAMILIES:
-        name = label if family == "tridiagonal" else f"{label}-{family.replace('_', '')}"
-        values = given | plain if family == FREQUENTIST else given
-        found.append(Setting(name, data, network, family, **values))
-    return found
+    names = {family: f"{label}-{family.replace('_', '')}" for family in FAMILIES} | {"tridiagonal": label}
+    values = {FREQUENTIST: given | plain}
+    return [Setting(names[family], data, network, family, **values.get(family, given)) for family in FAMILIES]
 
 
 _LENET = {"iterations": 100_000, "batch": 64, "learning_rate": 0.01, "policy": "inverse", "kl_weight": 0.01}

@@ -78,8 +78,7 @@ class WithinChannelNorm(nn.Module):
         self.alpha, self.beta = alpha, beta
 
     def forward(self, features: Tensor) -> Tensor:
-        normalised: Tensor = _Normalise.apply(features, self.alpha, self.beta)[0]
-        return normalised
+        return _Normalise.apply(features, self.alpha, self.beta)[0]
 
 
 class _Normalise(torch.autograd.Function):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -18,7 +17,7 @@ from tribayes.nn.module import BayesianModule
 from tribayes.recipes.examples import load_examples, load_split, prepare, shown_images
 from tribayes.recipes.experiments import experiment
 from tribayes.recipes.recipe_trainer import RecipeTrainer, build_model
-from tribayes.recipes.setting import Setting, check_setting
+from tribayes.recipes.setting import Setting
 from tribayes.runs import Examples, Run, Session, train_sessions
 from tribayes.runs.environment import choose_device, compute_repeatably
 from tribayes.runs.evaluation import LEVELS, sampled_answers
@@ -57,11 +56,6 @@ class RecipeRun(Run):
         assert isinstance(model, BayesianModule)
         return model
 
-    def judged(self, data_dir: Path | None, device: torch.device, samples: int, progress: bool) -> dict[str, Any]:
-        """Its evaluation by the test images of the setting."""
-        _, test = load_examples(self.setting, data_dir, device)
-        return self.evaluate(self.network(device), test, samples=samples, progress=progress)
-
     def report(self, path: Path, data_dir: Path | None, device: torch.device, samples: int, progress: bool) -> Path:
         """Write the HTML page about it."""
         from tribayes.report import classification_report  # needs matplotlib
@@ -82,8 +76,7 @@ class RecipeRun(Run):
         )
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What was said on the command line; None where nothing was."""
 
     name: str | None
@@ -122,7 +115,7 @@ def train_as_asked(request: Request, resume: bool, checkpoint_seconds: float, te
 
 def _begun(request: Request) -> tuple[RecipeRun, tuple[Examples, Examples]]:
     """A run that begins. Its folder is made last, when nothing is wrong with the rest."""
-    setting = check_setting(experiment(request.name or "digits").changed(**request.changes))
+    setting = experiment(request.name or "digits").changed(**request.changes)
     device = choose_device(request.device)
     check_free(request.place)
     compute_repeatably(request.threads)
@@ -159,9 +152,9 @@ def notes(session: Session, resumed: bool) -> list[str]:
     if resumed:
         iteration = session.trainer.iteration
         place = f"at iteration {iteration:,}" if iteration else "at the beginning: it had no checkpoint yet"
-        found = [f"{session.run.folder} goes on {place}"]
-        for change in session.run.note_resumption(iteration):
-            found.append(f"note: {change}; the result may differ from an uninterrupted run's")
+        found.append(f"{session.run.folder} goes on {place}")
+        changes = session.run.note_resumption(iteration)
+        found += [f"note: {change}; the result may differ from an uninterrupted run's" for change in changes]
     if getattr(session.trainer, "compiled", False):
         found.append("the network is compiled first, which takes some seconds")
     return found

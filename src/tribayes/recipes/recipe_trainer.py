@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from typing import Any, NamedTuple, cast
@@ -101,10 +100,17 @@ class RecipeTrainer(Trainer):
 
     def _take_step(self, inputs: Inputs, targets: Tensor, weights: Tensor) -> ELBOTerms:
         """Entirely on the device."""
-        inverse_rate, nu = weights.unbind()
-        self.optimizer.inverse_rate = inverse_rate
-        with _compiling_explained() if self.compiled else nullcontext():
+        self.optimizer.inverse_rate, nu = weights.unbind()
+        if not self.compiled:
             return self.take_step.take(inputs, targets, nu)
+        from torch._dynamo.exc import BackendCompilerFailed  # takes a second, and only this needs it
+
+        try:
+            return self.take_step.take(inputs, targets, nu)
+        except BackendCompilerFailed as error:
+            requirement = f"be false where torch cannot compile ({error.inner_exception})"
+            remedy = "install what it misses, such as g++ on a CPU, or start anew with --set compiled=false"
+            raise refusal("compiled", True, requirement, remedy) from error
 
 
 def build_model(setting: Setting, seed: int) -> nn.Module:
@@ -180,19 +186,6 @@ def is_compiled(setting: Setting, device: torch.device) -> bool:
     return device.type == "cuda" and long and find_spec("triton") is not None
 
 
-@contextmanager
-def _compiling_explained() -> Iterator[None]:
-    """What torch says within where it cannot compile, in words that help."""
-    from torch._dynamo.exc import BackendCompilerFailed  # takes a second, and only this needs it
-
-    try:
-        yield
-    except BackendCompilerFailed as error:
-        requirement = f"be false where torch cannot compile ({error.inner_exception})"
-        remedy = "install what it misses, on a CPU a C++ compiler such as g++, or start anew with --set compiled=false"
-        raise refusal("compiled", True, requirement, remedy) from error
-
-
 class Parameter(NamedTuple):
     """What is learned, with its multiplier of the learning rate and its L2 penalty."""
 
@@ -206,12 +199,9 @@ class CaffeSGD(torch.optim.SGD):
     """Gradient descent with momentum as Caffe does it: v ← μ v + lr (g + decay · w), w ← w − v.
 
     torch's SGD multiplies by the learning rate after the momentum; with a decaying rate that is another path. Here
-    torch's fused update multiplies the gradient by the rate, by way of the scale that it divides gradients by, and has
-    a rate of its own that never changes: the parameter's multiplier. So a recorded step can change its rate, in one
-    launch per multiplier.
-
-    `inverse_rate` is one over the learning rate, a scalar tensor on the parameters' device: set it before each step.
-    The only state is a velocity for each parameter, without the multiplier.
+    torch's fused update divides the gradient by a scale, `inverse_rate`, one over the learning rate: a scalar tensor on
+    the parameters' device, so that a recorded step can change it; set it before each step. Its own rate never changes:
+    it is the parameter's multiplier. The only state is a velocity for each parameter, without the multiplier.
     """
 
     def __init__(self, parameters: Sequence[Parameter], momentum: float) -> None:

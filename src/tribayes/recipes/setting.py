@@ -26,8 +26,16 @@ _WORDS: dict[Any, tuple[str, str]] = {  # for each type of a field: what a value
     UnionType: ("true or false", "true"),
     Mapping: ("a JSON object of pattern and finite number", '{"fc*": 0.05}'),
 }
-_CHOICES: dict[str, Any] = {"family": FAMILIES, "data": SHAPES, "network": NETWORKS, "guards": RULES}
+_CHOICES: dict[str, Any] = {
+    "family": FAMILIES,
+    "data": SHAPES,
+    "network": NETWORKS,
+    "guards": RULES,
+    "policy": ("inverse", "fixed", "cosine"),
+    "estimator": ("plain", "antithetic"),
+}
 _RANGES: dict[str, tuple[Callable[[float], bool], str]] = {  # requirement → how to check it, and for which fields
+    "be at least 1": (lambda value: value >= 1, "iterations"),
     "be positive": (lambda value: value > 0, "batch learning_rate tau"),
     "be at least 0": (lambda value: value >= 0, "kl_weight kl_warmup kappa policy_gamma bias_rate validation"),
     "lie in [0, 1)": (lambda value: 0 <= value < 1, "momentum dropout"),
@@ -65,12 +73,18 @@ class Setting:
     validation: int = 0  # training images held out, and tested on instead of the test set
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise refusal("iterations", self.iterations, "be at least 1", "choose how long to train")
-        if self.policy not in ("inverse", "fixed", "cosine"):
-            raise refusal("policy", self.policy, 'be "inverse", "fixed" or "cosine"', "correct the word")
-        if self.estimator not in ("plain", "antithetic"):
-            raise refusal("estimator", self.estimator, 'be "plain" or "antithetic"', "correct the word")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise refusal(name, getattr(self, name), f"be one of {', '.join(choices)}", "correct the word")
+        shape, takes = SHAPES[self.data], NETWORKS[self.network].takes
+        if takes != shape:
+            fitting = [name for name, each in NETWORKS.items() if each.takes == shape]
+            requirement = f"take the images of {self.data!r}, but it takes {'×'.join(map(str, takes))}"
+            raise refusal("network", self.network, requirement, f"choose {' or '.join(fitting)}")
+        for requirement, (is_legal, names) in _RANGES.items():
+            for name in names.split():
+                if not is_legal(getattr(self, name)):
+                    raise refusal(name, getattr(self, name), requirement, "change the value")
 
     @property
     def bayesian(self) -> bool:
@@ -123,20 +137,3 @@ def _value(key: str, text: str, kind: Any) -> Any:
     if value is None or not is_of(kind, value):
         raise refusal(f"--set {key}", text, f"be {wanted}", f"write e.g. --set '{key}={example}'")
     return float(value) if kind is float else value
-
-
-def check_setting(setting: Setting) -> Setting:
-    """The setting, if a training can be begun with it."""
-    for name, choices in _CHOICES.items():
-        if getattr(setting, name) not in choices:
-            raise refusal(name, getattr(setting, name), f"be one of {', '.join(choices)}", "correct the word")
-    shape, takes = SHAPES[setting.data], NETWORKS[setting.network].takes
-    if takes != shape:
-        fitting = [name for name, each in NETWORKS.items() if each.takes == shape]
-        requirement = f"take the images of {setting.data!r}, but it takes {'×'.join(map(str, takes))}"
-        raise refusal("network", setting.network, requirement, f"choose {' or '.join(fitting)}")
-    for requirement, (is_legal, names) in _RANGES.items():
-        for name in names.split():
-            if not is_legal(getattr(setting, name)):
-                raise refusal(name, getattr(setting, name), requirement, "change the value")
-    return setting

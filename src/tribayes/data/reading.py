@@ -46,21 +46,13 @@ class Split(NamedTuple):
 
 
 def bad_file(source: str, problem: str) -> ValueError:
-    """The error for a file that must not be used.
-
-    >>> raise bad_file("data/mnist/t10k-labels-idx1-ubyte", "is truncated: it holds 100 of 10,008 bytes")
-    Traceback (most recent call last):
-    ValueError: data/mnist/t10k-labels-idx1-ubyte is truncated: it holds 100 of 10,008 bytes; replace it, or remove \
-it so that another copy is found or downloaded.
-    """
+    """The error for a file that must not be used."""
     return ValueError(f"{source} {problem}; replace it, or remove it so that another copy is found or downloaded.")
 
 
 def read(dataset: DataSet, found: Mapping[Member, Path], progress: bool) -> Split:
     """The data set from the file found for each of its members."""
-    by_path: dict[Path, list[Member]] = {}
-    for member in dataset.members:
-        by_path.setdefault(found[member], []).append(member)
+    by_path = {path: [member for member in dataset.members if found[member] == path] for path in found.values()}
     tensors: dict[Member, Tensor] = {}
     # unpacking xz takes seconds per file and happens outside Python, so threads help
     with (
@@ -170,9 +162,8 @@ def _put_together(dataset: DataSet, parts: Sequence[Tensor]) -> Split:
     if dataset.layout == "idx":
         train_images, train_labels, test_images, test_labels = parts
         return Split(train_images.unsqueeze(1), train_labels.long(), test_images.unsqueeze(1), test_labels.long())
-    halves = torch.cat(list(parts[:-1])), parts[-1]
-    return Split(*(part for records in halves for part in _image_and_label(records)))
-
-
-def _image_and_label(records: Tensor) -> tuple[Tensor, Tensor]:
-    return records[:, 1:].contiguous().view(-1, 3, 32, 32), records[:, 0].long()
+    train, test = (
+        (records[:, 1:].contiguous().view(-1, 3, 32, 32), records[:, 0].long())
+        for records in (torch.cat(list(parts[:-1])), parts[-1])
+    )
+    return Split(*train, *test)

@@ -16,12 +16,11 @@ from tribayes._errors import refusal, wrong_type
 from tribayes._files import only_one
 from tribayes.inference.objective import Objective
 from tribayes.runs.batches import Examples, Inputs
-from tribayes.runs.checkpoint import check_same_training
 from tribayes.runs.environment import repeatable
 from tribayes.runs.evaluation import evaluate
 from tribayes.runs.folder import RunFolder, first_difference
 from tribayes.runs.records import Record
-from tribayes.runs.session import CHECKPOINT_SECONDS, Session, Stopped, train_sessions
+from tribayes.runs.session import CHECKPOINT_SECONDS, Session, Stopped, check_same_training, train_sessions
 from tribayes.runs.trainer import Schedule, Trainer
 
 Pair = Examples | tuple[Inputs, Tensor]
@@ -133,7 +132,7 @@ class Run(RunFolder):
             )
             if self.finished:
                 weights, learned, facts = self.trained()
-                check_same_training(trainer, facts.get("training", {}), self.folder)
+                check_same_training(trainer, facts, self.folder)
                 model.load_state_dict(weights)
                 objective.load_state_dict(learned)
             else:

@@ -52,10 +52,7 @@ class Examples:
 
 
 def batch_order(examples: int, batch: int, start: int, steps: int, seed: int) -> Tensor:
-    """(steps, batch): which examples each step from `start` on sees; every epoch is a permutation of its own seed.
-
-    Batches run on from one epoch into the next, so that no example is left out.
-    """
+    """(steps, batch): which examples each step sees, from `start` on; batches run on from one epoch into the next."""
     first, last = start * batch, (start + steps) * batch
     epochs = range(first // examples, (last - 1) // examples + 1)
     sources = (Stream((seed, 2, epoch)).generator(torch.device("cpu")) for epoch in epochs)

@@ -212,6 +212,24 @@ def check_free(folder: Path) -> None:
         raise refusal("--run", str(folder), "be a new or empty folder", remedy)
 
 
+def check_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to go on with something else than the run in `folder` was begun with."""
+    key = first_difference(before, now)
+    if key is not None:
+        ours, theirs = _narrowed(now.get(key), before.get(key))
+        remedy = "pass what was passed then, or begin another run in another folder"
+        raise refusal(key, ours, f"be {theirs!r}, as the run in {folder} was begun", remedy)
+
+
+def _narrowed(ours: Any, theirs: Any) -> tuple[Any, Any]:
+    """The part in which two values differ, for a message that can be read."""
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        return _narrowed(*next((a, b) for a, b in zip(ours, theirs, strict=True) if a != b))
+    if isinstance(ours, dict) and isinstance(theirs, dict) and (key := first_difference(ours, theirs)):
+        return {key: ours.get(key)}, {key: theirs.get(key)}
+    return ours, theirs
+
+
 def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     """A key under which two mappings differ, the first by name; None where they are equal."""
     keys = sorted({*one, *other})

@@ -18,9 +18,9 @@ from tribayes.inference.objective import Objective
 from tribayes.runs.batches import Examples, Inputs
 from tribayes.runs.environment import repeatable
 from tribayes.runs.evaluation import evaluate
-from tribayes.runs.folder import RunFolder, first_difference
+from tribayes.runs.folder import RunFolder, check_same
 from tribayes.runs.records import Record
-from tribayes.runs.session import CHECKPOINT_SECONDS, Session, Stopped, check_same_training, train_sessions
+from tribayes.runs.session import CHECKPOINT_SECONDS, Session, Stopped, train_sessions
 from tribayes.runs.trainer import Schedule, Trainer
 
 Pair = Examples | tuple[Inputs, Tensor]
@@ -67,11 +67,7 @@ class Run(RunFolder):
             return cls.create(folder, wanted, seed, device)
         run = cls.open(folder)
         now = {**wanted, "seed": seed, "device": torch.device(device).type}
-        before = {**run.config, "seed": run.seed, "device": run.device}
-        key = first_difference(before, now)
-        if key is not None:
-            requirement = f"be {before.get(key)!r}, as the run in {folder} was begun"
-            raise refusal(key, now.get(key), requirement, "choose another folder for another run")
+        check_same({**run.config, "seed": run.seed, "device": run.device}, now, run.folder)
         return run
 
     def train(
@@ -132,7 +128,7 @@ class Run(RunFolder):
             )
             if self.finished:
                 weights, learned, facts = self.trained()
-                check_same_training(trainer, facts, self.folder)
+                check_same(facts.get("training", {}), trainer.description(), self.folder)
                 model.load_state_dict(weights)
                 objective.load_state_dict(learned)
             else:

@@ -21,7 +21,7 @@ from torch import Tensor
 from tribayes._errors import refusal
 from tribayes._files import store
 from tribayes.runs.batches import Examples
-from tribayes.runs.folder import RunFolder, first_difference
+from tribayes.runs.folder import RunFolder, check_same
 from tribayes.runs.records import Record, add_record, cut_back, describe, display, interval_of, is_due
 from tribayes.runs.tensor_file import unusable
 from tribayes.runs.trainer import Trainer, posterior_rows
@@ -208,7 +208,7 @@ def read_checkpoint(run: RunFolder, path: Path | None = None) -> tuple[dict[str,
 
 def restore(trainer: Trainer, path: Path, tensors: dict[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Put the trainer where the checkpoint at `path` was taken."""
-    check_same_training(trainer, facts, path.parent)
+    check_same(facts.get("training", {}), trainer.description(), path.parent)
     held, wanted = (
         # of all but an optimizer's own tensors, which many make only in their first step
         {name: (each.shape, each.dtype) for name, each in state.items() if not name.startswith("optimizer.")}
@@ -220,22 +220,3 @@ def restore(trainer: Trainer, path: Path, tensors: dict[str, Tensor], facts: Map
         problem = f"does not fit this training in {differing[0]!r}: {cause}"
         raise unusable(path, problem, f"continue it as it was begun, or {_ELSEWHERE}")
     trainer.load_state(tensors)
-
-
-def check_same_training(trainer: Trainer, facts: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to go on with something else than the run in `folder` was begun with."""
-    before, now = facts.get("training", {}), trainer.description()
-    key = first_difference(before, now)
-    if key is not None:
-        ours, theirs = _narrowed(now.get(key), before.get(key))
-        remedy = "pass what was passed then, or begin another run in another folder"
-        raise refusal(key, ours, f"be {theirs!r}, as the run in {folder} was begun", remedy)
-
-
-def _narrowed(ours: Any, theirs: Any) -> tuple[Any, Any]:
-    """The part in which two values differ, for a message that can be read."""
-    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        return _narrowed(*next((a, b) for a, b in zip(ours, theirs, strict=True) if a != b))
-    if isinstance(ours, dict) and isinstance(theirs, dict) and (key := first_difference(ours, theirs)):
-        return {key: ours.get(key)}, {key: theirs.get(key)}
-    return ours, theirs

@@ -56,12 +56,7 @@ def copied(state: Mapping[str, Any], owner: str) -> dict[str, Tensor]:
 
 
 def unusable(path: Path, problem: str, remedy: str) -> ValueError:
-    """The error for a file that must not be used.
-
-    >>> raise unusable(Path("run/checkpoint.safetensors"), "is torn", "start anew in another folder")
-    Traceback (most recent call last):
-    ValueError: run/checkpoint.safetensors is torn; start anew in another folder.
-    """
+    """The error for a file that must not be used."""
     return ValueError(f"{path} {problem}; {remedy}.")
 
 

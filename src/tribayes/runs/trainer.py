@@ -6,6 +6,7 @@ asks the host for nothing, as a CUDA graph; the host comes in once per window of
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal, wrong_type
 from tribayes.inference.objective import ELBOTerms, Objective
-from tribayes.inference.step import AUTO, TrainingStep
+from tribayes.inference.step import TrainingStep
 from tribayes.nn.module import BayesianModule
 from tribayes.nn.stage import Stage, sample_model
 from tribayes.nn.table import PosteriorRow
@@ -64,20 +65,21 @@ class Trainer:
         rule: str = "closed_form",
         called: nn.Module | None = None,
     ) -> None:
-        _check_length("iterations", iterations)
-        if not 1 <= _check_length("batch_size", batch_size) <= len(train):
+        for name, count in (("iterations", iterations), ("batch_size", batch_size)):
+            if isinstance(count, bool) or not isinstance(count, int):
+                raise wrong_type(name, count, "be a whole number", "pass e.g. 64")
+            if count < 1:
+                raise refusal(name, count, "be at least 1", "pass e.g. 64")
+        if batch_size > len(train):
             remedy = "choose a smaller batch"
             raise refusal("batch_size", batch_size, f"be at most the {len(train):,} training examples", remedy)
         self.model, self.objective, self.optimizer, self.train = model, objective, optimizer, train
-        self.batch_size, self.iterations, self.seed, self.rule = batch_size, iterations, seed, rule
-        self.schedule = schedule
+        self.batch_size, self.iterations, self.seed = batch_size, iterations, seed
+        self.schedule, self.rule = schedule, rule
         self.device = train.targets.device
         self.generator = Stream((seed, 1)).generator(self.device)
-        capture = False if self.on_device else AUTO
         called = model if called is None else called
-        self.take_step = TrainingStep(
-            called, objective, optimizer, rule=rule, generator=self.generator, capture=capture
-        )
+        self.take_step = TrainingStep(called, objective, optimizer, rule=rule, generator=self.generator)
         # for networks that draw from torch's own generators, as dropout does
         places = [] if self.on_device else dict.fromkeys([torch.device("cpu"), self.device])
         self._global_generators = [Stream((seed, 5, number)).generator(place) for number, place in enumerate(places)]
@@ -98,10 +100,19 @@ class Trainer:
             self.step()
             self.iteration += 1
 
-    def prepare(self) -> None:
-        """Lay out the batches and rates of a window that begins."""
-        if self.iteration % WINDOW == 0:
-            self._lay_out_window()
+    def prepare(self, anew: bool = False) -> None:
+        """Lay out the batches and rates of a window that begins, or `anew` those of the one under way."""
+        start = self.iteration - self.iteration % WINDOW
+        if start != self.iteration and not anew:
+            return
+        order = batch_order(len(self.train), self.batch_size, start, WINDOW, self.seed).to(self.device)
+        steps = range(start, start + WINDOW)
+        inverse = [1 / rate if rate else math.inf for rate in map(self.learning_rate, steps)]
+        pairs = list(zip(inverse, map(self.objective.nu, steps), strict=True))
+        labels = [self.train.targets[order]] if self.train.are_labelled else []
+        weights = torch.tensor(pairs, device=self.device, dtype=torch.float32).view(torch.int64)
+        torch.cat([order, *labels, weights], 1, out=self._rows)
+        self._place.fill_(self.iteration - start)
 
     def window_losses(self) -> Tensor:
         """Loss and NLL of the steps of the window that ended last or is under way, (steps, 2), on the device."""
@@ -153,24 +164,18 @@ class Trainer:
             for gpu in gpus:
                 gpu.set_state(torch.cuda.get_rng_state(gpu.device))
 
-    def _lay_out_window(self) -> None:
-        start = self.iteration - self.iteration % WINDOW
-        order = batch_order(len(self.train), self.batch_size, start, WINDOW, self.seed).to(self.device)
-        steps = range(start, start + WINDOW)
-        inverse = [1 / rate if rate else math.inf for rate in map(self.learning_rate, steps)]
-        pairs = list(zip(inverse, map(self.objective.nu, steps), strict=True))
-        labels = [self.train.targets[order]] if self.train.are_labelled else []
-        weights = torch.tensor(pairs, device=self.device, dtype=torch.float32).view(torch.int64)
-        torch.cat([order, *labels, weights], 1, out=self._rows)
-        self._place.fill_(self.iteration - start)
-
     def description(self) -> dict[str, Any]:
         """Everything given that determines the result, as plain values, but for the seed."""
         objective, weight = self.objective, getattr(self.objective, "kl_weight", 0.0)
         steps = (0, self.iterations // 2, self.iterations - 1)  # where functions of the iteration are compared
         names = {parameter: name for name, parameter in self.model.named_parameters()}
         names |= {parameter: f"objective.{name}" for name, parameter in objective.named_parameters()}
-        groups = zip(self.optimizer.param_groups, self._rates, strict=True)
+        groups = []
+        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
+            if strange := [parameter for parameter in group["params"] if parameter not in names]:
+                remedy = "put what it learns into the model, or into the objective's likelihood"
+                raise refusal("optimizer", strange[0], "hold only parameters of the model and the objective", remedy)
+            groups.append(group | {"lr": rate, "params": [names[parameter] for parameter in group["params"]]})
         return {
             "iterations": self.iterations,
             "batch_size": self.batch_size,
@@ -181,7 +186,7 @@ class Trainer:
             "kl_weight": [float(weight(i)) for i in steps] if callable(weight) else float(weight),
             **{name: getattr(objective, name, None) for name in ("data_size", "samples", "estimator")},
             "optimizer": type(self.optimizer).__name__,
-            "optimizer groups": [_described(group, names) | {"lr": rate} for group, rate in groups],
+            "optimizer groups": json.loads(json.dumps(groups, default=_plain)),
             "parameters": {name: list(parameter.shape) for parameter, name in names.items()},
             "training examples": self.train.digest(),
         }
@@ -206,7 +211,7 @@ class Trainer:
             generator.set_state(tensors[name])
         self.iteration = int(tensors["iteration"])
         self._losses.copy_(tensors["losses"])
-        self._lay_out_window()
+        self.prepare(anew=True)
 
     def _generators(self) -> dict[str, torch.Generator]:
         others = enumerate(self._global_generators)
@@ -270,26 +275,6 @@ def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _described(group: Mapping[str, Any], names: Mapping[nn.Parameter, str]) -> dict[str, Any]:
-    for parameter in group["params"]:
-        if parameter not in names:
-            remedy = "put what it learns into the model, or into the objective's likelihood"
-            raise refusal("optimizer", parameter, "hold only parameters of the model and the objective", remedy)
-    plain = {key: _plain(value) for key, value in group.items() if key not in ("params", "lr")}
-    return plain | {"params": [names[parameter] for parameter in group["params"]]}
-
-
 def _plain(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else type(value).__name__
-
-
-def _check_length(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong_type(name, value, "be a whole number", "pass e.g. 64")
-    if value < 1:
-        raise refusal(name, value, "be at least 1", "pass e.g. 64")
-    return value
+    """What JSON has for a value that it does not know."""
+    return value.tolist() if isinstance(value, Tensor) else type(value).__name__

@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from tests.recipes.small import names, new_run, setting, trainer
 from tests.test_bad_disks import full_disk
 from tribayes.recipes.recipe_run import RecipeRun
+from tribayes.runs.folder import read_tensors, write_tensors
 from tribayes.runs.session import previous_of, read_checkpoint, restore, write_checkpoint
-from tribayes.runs.tensor_file import read_tensors, write_tensors
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ import os
 import struct
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -20,8 +19,7 @@ import torch
 from torch import Tensor
 
 from tribayes._progress import progress_bar
-from tribayes.data import catalogue
-from tribayes.data.catalogue import DataSet, Member
+from tribayes.data.catalogue import SETS, DataSet, Member
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _IDX_TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
@@ -66,13 +64,18 @@ def read(dataset: DataSet, found: Mapping[Member, Path], progress: bool) -> Spli
 
 
 def _from_file(dataset: DataSet, path: Path, members: Sequence[Member]) -> dict[Member, Tensor]:
-    if path.name == dataset.archive:
-        held = _unpack_archive(dataset, path, {member.name: member for member in members})
-        return {member: _checked(dataset, member, data, f"{path} ({member.name})") for member, data in held.items()}
-    (member,) = members
-    with _named(path), _OPENERS.get(path.suffix, open)(path, "rb") as file:
-        data = bytearray(file.read(member.size + 1))  # one byte more, to see that it is too long
-    return {member: _checked(dataset, member, data, str(path))}
+    try:
+        if path.name == dataset.archive:
+            held = _unpack_archive(dataset, path, {member.name: member for member in members})
+            return {member: _checked(dataset, member, data, f"{path} ({member.name})") for member, data in held.items()}
+        (member,) = members
+        with _OPENERS.get(path.suffix, open)(path, "rb") as file:
+            data = bytearray(file.read(member.size + 1))  # one byte more, to see that it is too long
+        return {member: _checked(dataset, member, data, str(path))}
+    except EOFError as error:
+        raise bad_file(str(path), "is truncated: its packed data end too early") from error
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError) as error:
+        raise bad_file(str(path), f"is corrupt: it cannot be unpacked ({error})") from error
 
 
 def _unpack_archive(dataset: DataSet, path: Path, wanted: Mapping[str, Member]) -> dict[Member, bytearray]:
@@ -83,7 +86,7 @@ def _unpack_archive(dataset: DataSet, path: Path, wanted: Mapping[str, Member]) 
     held: dict[Member, bytearray] = {}
     block = tarfile.BLOCKSIZE
     room = sum(member.size for member in dataset.members) + _BESIDE
-    with _named(path), gzip.open(path) as stream:
+    with gzip.open(path) as stream:
         for _ in range(_MOST_ENTRIES):
             header = stream.read(block)
             if not header.strip(b"\0"):  # the end of the archive
@@ -102,17 +105,6 @@ def _unpack_archive(dataset: DataSet, path: Path, wanted: Mapping[str, Member]) 
     return held
 
 
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Say which file it was that could not be unpacked."""
-    try:
-        yield
-    except EOFError as error:
-        raise bad_file(str(path), "is truncated: its packed data end too early") from error
-    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError) as error:
-        raise bad_file(str(path), f"is corrupt: it cannot be unpacked ({error})") from error
-
-
 def _checked(dataset: DataSet, member: Member, data: bytearray, source: str) -> Tensor:
     """Parse first, for its errors say more; then all bytes must be the right ones. Shares the memory of `data`."""
     if dataset.layout == "idx":
@@ -126,7 +118,7 @@ def _checked(dataset: DataSet, member: Member, data: bytearray, source: str) -> 
     digest = hashlib.sha256(data).hexdigest()
     if digest != member.sha256:
         # MNIST and Fashion-MNIST have the same file names
-        owners = [known.name for known in catalogue.SETS.values() for m in known.members if m.sha256 == digest]
+        owners = [known.name for known in SETS.values() for m in known.members if m.sha256 == digest]
         other = f"; it is {owners[0]}'s" if owners else ""
         raise bad_file(source, f"is corrupt: the sha256 of its content is {digest}, not {member.sha256}{other}")
     return values

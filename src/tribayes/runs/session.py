@@ -21,9 +21,8 @@ from torch import Tensor
 from tribayes._errors import refusal
 from tribayes._files import store
 from tribayes.runs.batches import Examples
-from tribayes.runs.folder import RunFolder, check_same
+from tribayes.runs.folder import RunFolder, check_same, unusable
 from tribayes.runs.records import Record, add_record, cut_back, describe, display, interval_of, is_due
-from tribayes.runs.tensor_file import unusable
 from tribayes.runs.trainer import Trainer, posterior_rows
 
 CHECKPOINT_SECONDS = 60.0

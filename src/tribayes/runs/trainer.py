@@ -23,7 +23,6 @@ from tribayes.nn.stage import Stage, sample_model
 from tribayes.nn.table import PosteriorRow
 from tribayes.posterior.streams import Stream
 from tribayes.runs.batches import Examples, Inputs, batch_order
-from tribayes.runs.tensor_file import copied
 
 WINDOW = 1000  # steps between two visits of the host
 
@@ -83,6 +82,8 @@ class Trainer:
         # for networks that draw from torch's own generators, as dropout does
         places = [] if self.on_device else dict.fromkeys([torch.device("cpu"), self.device])
         self._global_generators = [Stream((seed, 5, number)).generator(place) for number, place in enumerate(places)]
+        named = {f"global_generator.{number}": each for number, each in enumerate(self._global_generators)}
+        self._generators = {"generator": self.generator} | named
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         self.iteration = 0
         # the window under way, on the device: where it stands, and one row per step: the examples, their labels where
@@ -196,7 +197,7 @@ class Trainer:
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
         tensors |= _optimizer_state(self.optimizer)
-        tensors |= {name: generator.get_state() for name, generator in self._generators().items()}
+        tensors |= {name: generator.get_state() for name, generator in self._generators.items()}
         tensors["iteration"] = torch.tensor(self.iteration)
         tensors["losses"] = self._losses  # those of the window under way are still to be written down
         return copied(tensors, "state")
@@ -207,15 +208,11 @@ class Trainer:
         self.objective.load_state_dict(_part(tensors, "objective."))
         self.scale_rates(1.0)
         _load_optimizer_state(self.optimizer, _part(tensors, "optimizer."))
-        for name, generator in self._generators().items():
+        for name, generator in self._generators.items():
             generator.set_state(tensors[name])
         self.iteration = int(tensors["iteration"])
         self._losses.copy_(tensors["losses"])
         self.prepare(anew=True)
-
-    def _generators(self) -> dict[str, torch.Generator]:
-        others = enumerate(self._global_generators)
-        return {"generator": self.generator} | {f"global_generator.{number}": each for number, each in others}
 
     def one_sample_scores(self, test: Examples) -> tuple[float | None, float]:
         """The share of wrong labels (None where targets are none) and the NLL in nats per example: rough figures.
@@ -240,6 +237,15 @@ def posterior_rows(model: nn.Module) -> dict[str, PosteriorRow]:
     """The posterior's row of every random tensor, by its full name; none for a network without random weights."""
     modules = [(path, module) for path, module in model.named_modules() if isinstance(module, BayesianModule)]
     return {f"{path}.{row.name}" if path else row.name: row for path, module in modules for row in module.posterior()}
+
+
+def copied(state: Mapping[str, Any], owner: str) -> dict[str, Tensor]:
+    """A state dict as a file takes it: every tensor in memory of its own, on the CPU."""
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            remedy = "register it as a buffer, so that it can be kept in a safetensors file"
+            raise refusal(f"{owner}.{name}", value, "be a tensor", remedy)
+    return {name: value.detach().cpu().clone() for name, value in state.items()}
 
 
 def _optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -120,7 +120,7 @@ _CIFAR_SUMS = {
     "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
     "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
 }
-_CIFAR_PACKED = Packed(
+_CIFAR_TAR = Packed(
     "cifar-10-binary.tar.gz",
     170_052_171,
     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
@@ -132,11 +132,10 @@ CIFAR_10 = DataSet(
     "cifar",
     ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
     tuple(
-        Member(name, _CIFAR_SHAPE, math.prod(_CIFAR_SHAPE), sha256, _CIFAR_PACKED)
-        for name, sha256 in _CIFAR_SUMS.items()
+        Member(name, _CIFAR_SHAPE, math.prod(_CIFAR_SHAPE), sha256, _CIFAR_TAR) for name, sha256 in _CIFAR_SUMS.items()
     ),
     folders=("cifar-10", "cifar-10/cifar-10-batches-bin", "", "cifar-10-batches-bin"),
-    archive=_CIFAR_PACKED.name,
+    archive=_CIFAR_TAR.name,
     pickled=("cifar-10-python.tar.gz", "cifar-10-batches-py", "data_batch_1", "test_batch"),
 )
 

@@ -60,7 +60,13 @@ def read(dataset: DataSet, found: Mapping[Member, Path], progress: bool) -> Spli
         for held in pool.map(lambda job: _from_file(dataset, *job), by_path.items()):
             tensors |= held
             advance(len(held))
-    return _put_together(dataset, [tensors[member] for member in dataset.members])
+    parts = [tensors[member] for member in dataset.members]
+    if dataset.layout == "idx":  # images (N, H, W) and labels, training before test
+        train_images, train_labels, test_images, test_labels = parts
+        return Split(train_images.unsqueeze(1), train_labels.long(), test_images.unsqueeze(1), test_labels.long())
+    halves = torch.cat(parts[:-1]), parts[-1]  # the last file tests
+    train, test = ((half[:, 1:].contiguous().view(-1, 3, 32, 32), half[:, 0].long()) for half in halves)
+    return Split(*train, *test)
 
 
 def _from_file(dataset: DataSet, path: Path, members: Sequence[Member]) -> dict[Member, Tensor]:
@@ -147,15 +153,3 @@ def _check_idx_header(data: bytearray, expected: tuple[int, ...], source: str) -
     shape = struct.unpack_from(f">{axes}I", data, 4)
     if shape != expected:
         raise bad_file(source, f"has the wrong shape: its header says {shape}, not {expected}")
-
-
-def _put_together(dataset: DataSet, parts: Sequence[Tensor]) -> Split:
-    """IDX files are images (N, H, W) and labels, training before test; of CIFAR's records the last file tests."""
-    if dataset.layout == "idx":
-        train_images, train_labels, test_images, test_labels = parts
-        return Split(train_images.unsqueeze(1), train_labels.long(), test_images.unsqueeze(1), test_labels.long())
-    train, test = (
-        (records[:, 1:].contiguous().view(-1, 3, 32, 32), records[:, 0].long())
-        for records in (torch.cat(list(parts[:-1])), parts[-1])
-    )
-    return Split(*train, *test)

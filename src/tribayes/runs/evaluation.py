@@ -1,8 +1,4 @@
-"""What a trained classifier is worth: numbers ready for a JSON file, all from `tribayes.prediction`.
-
-A Bayesian network answers by sampled networks, a plain one by its softmax. Everything heavy happens where the inputs
-lie; samples are reduced there and not carried to the host.
-"""
+"""What a trained classifier is worth, ready for a JSON file: by sampled networks, or for a plain one by its softmax."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal
 from tribayes._text import format_table, percent
-from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.module import BayesianModule
 from tribayes.nn.stage import ModelDraw, Stage
 from tribayes.posterior.streams import Stream
 from tribayes.prediction import ClassificationSummary, ClassPredictive, predict
@@ -76,7 +72,7 @@ def sampled_answers(
 
 def mean_answers(model: nn.Module, test: Examples) -> Tensor:
     """(N, C) on the CPU: class probabilities of a network, of a Bayesian one at its means."""
-    at_means: ModelDraw = [{} for _ in bayesian_modules(model)] if posterior_rows(model) else []
+    at_means: ModelDraw = [{} for module in model.modules() if isinstance(module, BayesianModule)]
     stage = Stage(model, evaluation=True)
     with torch.no_grad():
         parts = zip(*(argument.split(_BATCH) for argument in test.arguments), strict=True)

@@ -62,11 +62,10 @@ class Run(RunFolder):
         """
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise wrong_type("seed", seed, "be a whole number", "pass e.g. 0")
-        wanted = {} if config is None else config
         if not (Path(folder) / "config.json").is_file():
-            return cls.create(folder, wanted, seed, device)
+            return cls.create(folder, config or {}, seed, device)
         run = cls.open(folder)
-        now = {**wanted, "seed": seed, "device": torch.device(device).type}
+        now = {**(config or {}), "seed": seed, "device": torch.device(device).type}
         check_same({**run.config, "seed": run.seed, "device": run.device}, now, run.folder)
         return run
 

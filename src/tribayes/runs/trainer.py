@@ -1,7 +1,7 @@
-"""A training on its way: all state on the device, and everything that a resumed one needs in `state`.
+"""A training on its way: a step finds its batch in a table on the device and leaves its loss there.
 
-A step finds its batch in a table on the device and leaves its loss there. So the same step runs eagerly and, where it
-asks the host for nothing, as a CUDA graph; the host comes in once per window of steps, to lay out the tables.
+So the same step runs eagerly and, where it asks the host for nothing, as a CUDA graph; the host comes in once per
+window of steps, to lay out the tables.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ class Trainer:
             if strange := [parameter for parameter in group["params"] if parameter not in names]:
                 remedy = "put what it learns into the model, or into the objective's likelihood"
                 raise refusal("optimizer", strange[0], "hold only parameters of the model and the objective", remedy)
-            groups.append(group | {"lr": rate, "params": [names[parameter] for parameter in group["params"]]})
+            others = {key: value for key, value in group.items() if key not in ("params", "lr")}
+            groups.append(others | {"params": [names[parameter] for parameter in group["params"]], "lr": rate})
         return {
             "iterations": self.iterations,
             "batch_size": self.batch_size,
@@ -215,10 +216,7 @@ class Trainer:
         self.prepare(anew=True)
 
     def one_sample_scores(self, test: Examples) -> tuple[float | None, float]:
-        """The share of wrong labels (None where targets are none) and the NLL in nats per example: rough figures.
-
-        A single draw of the weights answers 2,500 examples. Looking does not change the training.
-        """
+        """The share of wrong labels (None where targets are none) and the NLL per example, by a draw per 2,500."""
         wrong = torch.zeros((), device=self.device)
         nll = torch.zeros((), device=self.device, dtype=torch.float64)
         stream, stage = Stream((self.seed, 3, self.iteration)), Stage(self.model, evaluation=True)

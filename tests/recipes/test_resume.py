@@ -11,7 +11,7 @@ import pytest
 
 from tests.recipes.small import Answer, names, session, timeless, tribayes
 from tribayes.recipes.recipe_run import RecipeRun
-from tribayes.runs.checkpoint import read_checkpoint
+from tribayes.runs.session import read_checkpoint
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("--iterations", "60", "--threads", "1", "--checkpoint-seconds", "0")  # a checkpoint every ten steps
@@ -97,7 +97,7 @@ def test_asked_to_stop(tmp_path: Path, whole: Path, number: signal.Signals) -> N
     assert (process.returncode, err) == (128 + number, "")
     assert f"stopped by {number.name}; continue with:\n  tribayes fit --resume --run {folder}\n" in out
     run = RecipeRun.open(folder)
-    stopped = read_checkpoint(run).iteration
+    stopped = read_checkpoint(run)[1]["iteration"]
     assert 10 <= stopped < 60
     assert resume(folder).out.startswith(f"{folder} goes on at iteration {stopped}\n")
     assert_same(folder, whole)

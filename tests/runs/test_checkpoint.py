@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from tests.recipes.small import names, new_run, setting, trainer
 from tests.test_bad_disks import full_disk
 from tribayes.recipes.recipe_run import RecipeRun
-from tribayes.runs.checkpoint import previous_of, read_checkpoint, restore, write_checkpoint
-from tribayes.runs.tensor_file import read_tensors, write_tensors
+from tribayes.runs.folder import read_tensors, write_tensors
+from tribayes.runs.session import previous_of, read_checkpoint, restore, write_checkpoint
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def checkpoints(run: RecipeRun) -> list[str]:
 def test_it_comes_back_and_goes_on_bit_by_bit(run: RecipeRun) -> None:
     straight = trainer()
     straight.advance(7)
-    found = read_checkpoint(run)
-    assert (found.iteration, found.seconds) == (7, 10.5)
+    tensors, facts = read_checkpoint(run)
+    assert (facts["iteration"], facts["seconds"]) == (7, 10.5)
     resumed = trainer()
     resumed.advance(2)  # whatever it did before is overwritten
-    restore(resumed, found)
+    restore(resumed, run.checkpoint, tensors, facts)
     assert torch.equal(resumed.window_losses(), straight.window_losses())
     for training in (straight, resumed):
         training.advance(9)
@@ -61,7 +61,7 @@ def test_it_comes_back_and_goes_on_bit_by_bit(run: RecipeRun) -> None:
 
 def test_the_one_before_is_kept(run: RecipeRun, path: Path) -> None:
     assert checkpoints(run) == ["checkpoint.safetensors", "previous-checkpoint.safetensors"]
-    assert read_checkpoint(run, previous_of(path)).iteration == 3
+    assert read_checkpoint(run, previous_of(path))[1]["iteration"] == 3
 
 
 def test_it_is_plain_safetensors_with_a_readable_header(path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_torn_file(run: RecipeRun, path: Path, share: float) -> None:
     with pytest.raises(ValueError, match=re.escape(f"; to continue from the checkpoint before it, rename {previous}")):
         read_checkpoint(run)
     previous.rename(path)
-    assert read_checkpoint(run).iteration == 3
+    assert read_checkpoint(run)[1]["iteration"] == 3
     path.write_bytes(b"")
     refused(run, "is torn or no safetensors file (Error while deserializing: header too small); start anew in another")
 
@@ -126,7 +126,7 @@ def test_a_setting_of_before_a_field_came_is_the_same(run: RecipeRun, path: Path
 def test_a_setting_with_a_field_of_before_is_the_same(run: RecipeRun, path: Path, sampler: str) -> None:
     tensors, facts = read_tensors(path, "")
     write_tensors(path, tensors, facts | {"setting": facts["setting"] | {"sampler": sampler}})
-    assert read_checkpoint(run).iteration == 7
+    assert read_checkpoint(run)[1]["iteration"] == 7
     config = run.path("config.json")
     config.write_text(json.dumps(json.loads(config.read_text()) | {"setting": facts["setting"] | {"sampler": sampler}}))
     assert RecipeRun.open(run.folder).setting == setting()
@@ -136,13 +136,13 @@ def test_a_setting_with_a_field_of_before_is_the_same(run: RecipeRun, path: Path
 
 
 def test_a_state_of_another_device_or_version(run: RecipeRun) -> None:
-    found = read_checkpoint(run)
-    found.tensors["generator"] = torch.zeros(16, dtype=torch.uint8)  # as a GPU's
+    tensors, facts = read_checkpoint(run)
+    tensors["generator"] = torch.zeros(16, dtype=torch.uint8)  # as a GPU's
     with pytest.raises(ValueError, match=r"does not fit this training in 'generator': it was taken on another kind of"):
-        restore(trainer(), found)
-    del found.tensors["losses"]
+        restore(trainer(), run.checkpoint, tensors, facts)
+    del tensors["losses"]
     with pytest.raises(ValueError, match=r"does not fit this training in 'generator': it is of another version; cont"):
-        restore(trainer(), found)
+        restore(trainer(), run.checkpoint, tensors, facts)
 
 
 @pytest.mark.parametrize("limit", [1000, 100_000])
@@ -153,8 +153,8 @@ def test_a_full_disk_leaves_both_good(run: RecipeRun, path: Path, limit: int) ->
     with full_disk(limit), pytest.raises(OSError, match="could not be written: File too large; free some space"):
         write_checkpoint(run, training, 0.0)
     assert checkpoints(run) == ["checkpoint.safetensors", "previous-checkpoint.safetensors"]
-    assert read_checkpoint(run).iteration == 7
-    assert read_checkpoint(run, previous_of(path)).iteration == 3
+    assert read_checkpoint(run)[1]["iteration"] == 7
+    assert read_checkpoint(run, previous_of(path))[1]["iteration"] == 3
 
 
 def test_a_disk_that_fills_between_the_two_files(run: RecipeRun, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,5 +170,5 @@ def test_a_disk_that_fills_between_the_two_files(run: RecipeRun, path: Path, mon
     monkeypatch.setattr(os, "replace", fill)
     with pytest.raises(OSError, match="No space left"):
         write_checkpoint(run, training, 0.0)
-    assert read_checkpoint(run).iteration == 7
-    assert read_checkpoint(run, previous_of(path)).iteration == 7
+    assert read_checkpoint(run)[1]["iteration"] == 7
+    assert read_checkpoint(run, previous_of(path))[1]["iteration"] == 7

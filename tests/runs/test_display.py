@@ -10,9 +10,8 @@ import pytest
 
 from tests.recipes.small import session
 from tests.runs.test_records import RECORD
-from tribayes.runs import display as displays
-from tribayes.runs import train_sessions
-from tribayes.runs.display import describe, display
+from tribayes.runs import records, train_sessions
+from tribayes.runs.records import describe, display
 
 
 class Terminal(StringIO):
@@ -24,7 +23,7 @@ class Terminal(StringIO):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that stands still at its only entry."""
     now = [100.0]
-    monkeypatch.setattr(displays, "monotonic", lambda: now[0])
+    monkeypatch.setattr(records, "monotonic", lambda: now[0])
     return now
 
 
@@ -33,10 +32,10 @@ def test_one_run_and_several() -> None:
     assert describe([0.5], [one]) == "loss 0.5000  error 25.00 %  τ 0.05 to 0.07  ρ -0.30 to 0.01"
     other = replace(RECORD, one_sample_error=0.75, tau={"a": 0.01}, rho={"a": 0.2})
     assert describe([0.5, 1.5], [one, other]) == "loss 1.0000  error 50.00 %  τ 0.01 to 0.07  ρ -0.30 to 0.20"
-    assert describe([0.5], []) == "loss 0.5000"
+    assert describe([0.5, None], [None]) == "loss 0.5000"
     plain = replace(RECORD, one_sample_error=None, tau={}, rho={})
-    records = [replace(plain, test_nll=1.25), replace(plain, test_nll=0.25)]
-    assert describe([0.5, 0.5], records) == "loss 0.5000  test NLL 0.7500"
+    scored = [replace(plain, test_nll=1.25), replace(plain, test_nll=0.25)]
+    assert describe([0.5, 0.5], scored) == "loss 0.5000  test NLL 0.7500"
     assert describe([], [plain]) == ""
 
 
@@ -63,7 +62,7 @@ def test_plain_lines_come_every_ten_seconds(clock: list[float]) -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (75, "1:15"), (7300, "2:01:40")])
 def test_durations(seconds: float, text: str) -> None:
-    assert displays._duration(seconds) == text
+    assert records._duration(seconds) == text
 
 
 def test_a_training_in_a_terminal_and_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from tests.recipes.small import names, timeless
 from tests.runs.program import ITERATIONS, data, network, train
 from tribayes._files import only_one
 from tribayes.runs import Run
-from tribayes.runs.checkpoint import read_checkpoint
+from tribayes.runs.session import read_checkpoint
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +43,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     process = start(folder, "step", 1)
     assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == -signal.SIGKILL
-    assert read_checkpoint(Run.open(folder)).iteration == 0
+    assert read_checkpoint(Run.open(folder))[1]["iteration"] == 0
     return folder
 
 
@@ -92,7 +92,7 @@ def test_asked_to_stop(begun: Path, whole: Path, tmp_path: Path, number: signal.
     _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert said in err
-    assert 10 <= read_checkpoint(Run.open(folder)).iteration < ITERATIONS
+    assert 10 <= read_checkpoint(Run.open(folder))[1]["iteration"] < ITERATIONS
     train(folder, progress=False)
     assert_same(folder, whole)
 

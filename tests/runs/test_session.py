@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from tests.recipes.small import session, timeless, trainer
-from tribayes.runs.checkpoint import read_checkpoint
-from tribayes.runs.session import Session, train_sessions
+from tribayes.runs.session import Session, read_checkpoint, train_sessions
 
 
 def run_to(started: Session, iteration: int) -> Session:
@@ -21,7 +20,7 @@ def run_to(started: Session, iteration: int) -> Session:
 
 
 def checkpointed(started: Session) -> int:
-    return read_checkpoint(started.run).iteration
+    return read_checkpoint(started.run)[1]["iteration"]
 
 
 def test_a_record_sums_up_the_steps_since_the_last(tmp_path: Path) -> None:

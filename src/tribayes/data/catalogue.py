@@ -56,16 +56,14 @@ def _idx_set(
     folder: str,
     mirrors: Sequence[str],
     sums: Sequence[str],
-    packed_sizes: Sequence[int],
-    packed_sums: Sequence[str],
+    packed: Sequence[tuple[int, str]],
 ) -> DataSet:
-    """A set of four files in MNIST's layout; sums and sizes come in the order of `_IDX_SHAPES`."""
+    """A set of four files in MNIST's layout; sums, and sizes and sums of the packed files, in `_IDX_SHAPES`' order."""
     members = []
-    for place, (file, shape) in enumerate(_IDX_SHAPES.items()):
+    for (file, shape), sha256, offered in zip(_IDX_SHAPES.items(), sums, packed, strict=True):
         size = 4 + 4 * len(shape) + math.prod(shape)  # magic number, lengths, one byte each
         urls = tuple(f"{mirror}{file}.gz" for mirror in mirrors)
-        packed = Packed(f"{file}.gz", packed_sizes[place], packed_sums[place], urls)
-        members.append(Member(file, shape, size, sums[place], packed))
+        members.append(Member(file, shape, size, sha256, Packed(f"{file}.gz", *offered, urls)))
     return DataSet(name, "idx", classes, tuple(members), folders=(name, folder, ""))
 
 
@@ -83,12 +81,11 @@ MNIST = _idx_set(
         "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
         "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     ),
-    packed_sizes=(9_912_422, 28_881, 1_648_877, 4_542),
-    packed_sums=(
-        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    packed=(
+        (9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+        (28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+        (1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+        (4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
     ),
 )
 
@@ -106,12 +103,11 @@ FASHION_MNIST = _idx_set(
         "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
         "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
-    packed_sizes=(26_421_880, 29_515, 4_422_102, 5_148),
-    packed_sums=(
-        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+    packed=(
+        (26_421_880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"),
+        (29_515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"),
+        (4_422_102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"),
+        (5_148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
     ),
 )
 
@@ -124,7 +120,7 @@ _CIFAR_SUMS = {
     "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
     "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
 }
-_CIFAR_PACKED = Packed(
+_CIFAR_TAR = Packed(
     "cifar-10-binary.tar.gz",
     170_052_171,
     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
@@ -136,11 +132,10 @@ CIFAR_10 = DataSet(
     "cifar",
     ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
     tuple(
-        Member(name, _CIFAR_SHAPE, math.prod(_CIFAR_SHAPE), sha256, _CIFAR_PACKED)
-        for name, sha256 in _CIFAR_SUMS.items()
+        Member(name, _CIFAR_SHAPE, math.prod(_CIFAR_SHAPE), sha256, _CIFAR_TAR) for name, sha256 in _CIFAR_SUMS.items()
     ),
     folders=("cifar-10", "cifar-10/cifar-10-batches-bin", "", "cifar-10-batches-bin"),
-    archive=_CIFAR_PACKED.name,
+    archive=_CIFAR_TAR.name,
     pickled=("cifar-10-python.tar.gz", "cifar-10-batches-py", "data_batch_1", "test_batch"),
 )
 

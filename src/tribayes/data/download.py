@@ -20,15 +20,7 @@ _HEADERS = {"User-Agent": "tribayes", "Accept-Encoding": "identity"}
 
 
 class DownloadError(Exception):
-    """No mirror gave the file. The message has a line for each."""
-
-
-class _WrongFileError(Exception):
-    """The mirror offers something else."""
-
-
-class _CutOffError(Exception):
-    """The transfer ended early; what came is kept."""
+    """What a mirror did instead of giving the file; of several, a line for each."""
 
 
 def fetch(packed: Packed, folder: Path, progress: bool = True, timeout: float = 30.0) -> Path:
@@ -45,7 +37,7 @@ def fetch(packed: Packed, folder: Path, progress: bool = True, timeout: float = 
         for url in packed.urls:
             try:
                 _from_mirror(url, packed, part, progress, timeout)
-            except (OSError, HTTPException, _WrongFileError, _CutOffError) as error:
+            except (OSError, HTTPException, DownloadError) as error:
                 failures.append(f"{url}: {_reason(error)}")
             else:
                 put_in_place(part, target)
@@ -57,23 +49,22 @@ def _from_mirror(url: str, packed: Packed, part: Path, progress: bool, timeout: 
     """Complete `part` from one mirror, and check it."""
     for attempts_left in reversed(range(_ATTEMPTS)):
         kept = _size(part)
-        try:
-            start = _receive(url, packed, part, kept, progress, timeout) if kept < packed.size else kept
-        except _CutOffError:
-            if attempts_left and _size(part) > kept:
+        start = _receive(url, packed, part, kept, progress, timeout) if kept < packed.size else kept
+        if (held := _size(part)) < packed.size:
+            if attempts_left and held > kept:
                 continue
-            raise
+            raise DownloadError(f"cut off after {held:,} of {packed.size:,} bytes")
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest == packed.sha256:
             return
         part.unlink()
         if start == 0 or not attempts_left:  # else what was kept may have been the wrong part: once more, from 0
-            raise _WrongFileError(f"wrong content, with sha256 {digest}, not {packed.sha256}")
+            raise DownloadError(f"wrong content, with sha256 {digest}, not {packed.sha256}")
 
 
 def _receive(url: str, packed: Packed, part: Path, kept: int, progress: bool, timeout: float) -> int:
-    """Add to `part` what is missing, and return where the mirror began: at `kept`, or at 0 if it cannot resume."""
+    """Add to `part` what comes, and return where the mirror began: at `kept`, or at 0 if it cannot resume."""
     resume = {"Range": f"bytes={kept}-"} if kept else {}
     try:
         response = _opener().open(request.Request(url, headers=_HEADERS | resume), timeout=timeout)
@@ -87,21 +78,17 @@ def _receive(url: str, packed: Packed, part: Path, kept: int, progress: bool, ti
         if start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
             return _receive(url, packed, part, 0, progress, timeout)
         if response.length is not None and start + response.length != packed.size:
-            raise _WrongFileError(f"it offers {start + response.length:,} bytes, not {packed.size:,}")
-        done = start
+            raise DownloadError(f"it offers {start + response.length:,} bytes, not {packed.size:,}")
         with part.open("ab" if start else "wb") as file, progress_bar(packed.name, packed.size, progress) as advance:
             advance(start)
             for chunk in _chunks(response):
-                done += len(chunk)
-                if done > packed.size:
-                    break
                 file.write(chunk)
                 advance(len(chunk))
-    if done > packed.size:
+                if file.tell() > packed.size:
+                    break
+    if _size(part) > packed.size:
         part.unlink()
-        raise _WrongFileError(f"it sends more than the {packed.size:,} bytes of this file")
-    if done < packed.size:
-        raise _CutOffError(f"cut off after {done:,} of {packed.size:,} bytes")
+        raise DownloadError(f"it sends more than the {packed.size:,} bytes of this file")
     return start
 
 

@@ -43,8 +43,9 @@ def load(
     dataset, places = SETS[name], _search_places(data_dir)
     found = locate(dataset, places)
     if len(found) < len(dataset.members):
-        refused = ["Nothing was downloaded: download=False."]
-        failures = _download(dataset, found, places, progress) if download else refused
+        failures = ["Nothing was downloaded: download=False."]
+        if download:
+            failures = _download(dataset, found, places, progress)
         found = locate(dataset, places)
         if len(found) < len(dataset.members):
             raise _missing_data(dataset, found, places, failures)
@@ -109,15 +110,17 @@ def _cache() -> Path:
 
 def locate(dataset: DataSet, places: Sequence[Path]) -> dict[Member, Path]:
     """The first file for each member, alone or in an archive; a member without one is left out."""
-    firsts = {member: next(_files(dataset, member.name, places), None) for member in dataset.members}
-    return {member: path for member, path in firsts.items() if path is not None}
+    found = {}
+    for member in dataset.members:
+        names = [member.name + suffix for suffix in _SUFFIXES] + ([dataset.archive] if dataset.archive else [])
+        if path := next(filter(Path.is_file, _paths(dataset, names, places)), None):
+            found[member] = path
+    return found
 
 
-def _files(dataset: DataSet, name: str, places: Sequence[Path]) -> Iterator[Path]:
-    """The files that may hold a member, those that come first in the search first."""
-    names = [name + suffix for suffix in _SUFFIXES] + ([dataset.archive] if dataset.archive else [])
-    paths = (place / folder / file for place in places for folder in dataset.folders for file in names)
-    return filter(Path.is_file, paths)
+def _paths(dataset: DataSet, names: Sequence[str], places: Sequence[Path]) -> Iterator[Path]:
+    """Where files of these names may lie, what comes first in the search first."""
+    return (place / folder / name for place in places for folder in dataset.folders for name in names)
 
 
 def _download(dataset: DataSet, found: dict[Member, Path], places: Sequence[Path], progress: bool) -> list[str]:
@@ -139,10 +142,12 @@ def _missing_data(
     """The error for a data set that is neither here nor to be had: what is missing, why, what to put where."""
     missing = [member for member in dataset.members if member not in found]
     folders = ", ".join(folder for folder in dataset.folders if folder)
+    pickles = _paths(dataset, [name + suffix for name in dataset.pickled for suffix in _SUFFIXES], places)
+    remedy = f"get {dataset.archive} instead, or let it be downloaded (download=True)"
     lines = [
         f"{dataset.name} is not complete: no {', '.join(member.name for member in missing)} (plain, .gz or .xz) in",
         *(f"  {place} (nor beneath it in {folders})" for place in places),
-        *_pickles(dataset, places),
+        *(f"{path} is pickled, and nothing pickled is read; {remedy}." for path in pickles if path.exists()),
         *failures,
         f"Put into {places[0] / dataset.name}:",
     ]
@@ -150,11 +155,3 @@ def _missing_data(
         mirrors = " or ".join(packed.urls)
         lines.append(f"  {packed.name} ({packed.size:,} bytes, sha256 {packed.sha256}), from {mirrors}")
     return FileNotFoundError("\n".join(lines))
-
-
-def _pickles(dataset: DataSet, places: Sequence[Path]) -> Iterator[str]:
-    """A line for each file or folder that would do, were it not pickled."""
-    names = [name + suffix for name in dataset.pickled for suffix in _SUFFIXES]
-    paths = (place / folder / name for place in places for folder in dataset.folders for name in names)
-    remedy = f"get {dataset.archive} instead, or let it be downloaded (download=True)"
-    return (f"{path} is pickled, and nothing pickled is read; {remedy}." for path in paths if path.exists())

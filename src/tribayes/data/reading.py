@@ -10,9 +10,8 @@ import os
 import struct
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -20,8 +19,7 @@ import torch
 from torch import Tensor
 
 from tribayes._progress import progress_bar
-from tribayes.data import catalogue
-from tribayes.data.catalogue import DataSet, Member
+from tribayes.data.catalogue import SETS, DataSet, Member
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _IDX_TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
@@ -46,21 +44,13 @@ class Split(NamedTuple):
 
 
 def bad_file(source: str, problem: str) -> ValueError:
-    """The error for a file that must not be used.
-
-    >>> raise bad_file("data/mnist/t10k-labels-idx1-ubyte", "is truncated: it holds 100 of 10,008 bytes")
-    Traceback (most recent call last):
-    ValueError: data/mnist/t10k-labels-idx1-ubyte is truncated: it holds 100 of 10,008 bytes; replace it, or remove \
-it so that another copy is found or downloaded.
-    """
+    """The error for a file that must not be used."""
     return ValueError(f"{source} {problem}; replace it, or remove it so that another copy is found or downloaded.")
 
 
 def read(dataset: DataSet, found: Mapping[Member, Path], progress: bool) -> Split:
     """The data set from the file found for each of its members."""
-    by_path: dict[Path, list[Member]] = {}
-    for member in dataset.members:
-        by_path.setdefault(found[member], []).append(member)
+    by_path = {path: [member for member in dataset.members if found[member] == path] for path in found.values()}
     tensors: dict[Member, Tensor] = {}
     # unpacking xz takes seconds per file and happens outside Python, so threads help
     with (
@@ -70,17 +60,28 @@ def read(dataset: DataSet, found: Mapping[Member, Path], progress: bool) -> Spli
         for held in pool.map(lambda job: _from_file(dataset, *job), by_path.items()):
             tensors |= held
             advance(len(held))
-    return _put_together(dataset, [tensors[member] for member in dataset.members])
+    parts = [tensors[member] for member in dataset.members]
+    if dataset.layout == "idx":  # images (N, H, W) and labels, training before test
+        train_images, train_labels, test_images, test_labels = parts
+        return Split(train_images.unsqueeze(1), train_labels.long(), test_images.unsqueeze(1), test_labels.long())
+    halves = torch.cat(parts[:-1]), parts[-1]  # the last file tests
+    train, test = ((half[:, 1:].contiguous().view(-1, 3, 32, 32), half[:, 0].long()) for half in halves)
+    return Split(*train, *test)
 
 
 def _from_file(dataset: DataSet, path: Path, members: Sequence[Member]) -> dict[Member, Tensor]:
-    if path.name == dataset.archive:
-        held = _unpack_archive(dataset, path, {member.name: member for member in members})
-        return {member: _checked(dataset, member, data, f"{path} ({member.name})") for member, data in held.items()}
-    (member,) = members
-    with _named(path), _OPENERS.get(path.suffix, open)(path, "rb") as file:
-        data = bytearray(file.read(member.size + 1))  # one byte more, to see that it is too long
-    return {member: _checked(dataset, member, data, str(path))}
+    try:
+        if path.name == dataset.archive:
+            held = _unpack_archive(dataset, path, {member.name: member for member in members})
+            return {member: _checked(dataset, member, data, f"{path} ({member.name})") for member, data in held.items()}
+        (member,) = members
+        with _OPENERS.get(path.suffix, open)(path, "rb") as file:
+            data = bytearray(file.read(member.size + 1))  # one byte more, to see that it is too long
+        return {member: _checked(dataset, member, data, str(path))}
+    except EOFError as error:
+        raise bad_file(str(path), "is truncated: its packed data end too early") from error
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError) as error:
+        raise bad_file(str(path), f"is corrupt: it cannot be unpacked ({error})") from error
 
 
 def _unpack_archive(dataset: DataSet, path: Path, wanted: Mapping[str, Member]) -> dict[Member, bytearray]:
@@ -91,7 +92,7 @@ def _unpack_archive(dataset: DataSet, path: Path, wanted: Mapping[str, Member]) 
     held: dict[Member, bytearray] = {}
     block = tarfile.BLOCKSIZE
     room = sum(member.size for member in dataset.members) + _BESIDE
-    with _named(path), gzip.open(path) as stream:
+    with gzip.open(path) as stream:
         for _ in range(_MOST_ENTRIES):
             header = stream.read(block)
             if not header.strip(b"\0"):  # the end of the archive
@@ -110,17 +111,6 @@ def _unpack_archive(dataset: DataSet, path: Path, wanted: Mapping[str, Member]) 
     return held
 
 
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Say which file it was that could not be unpacked."""
-    try:
-        yield
-    except EOFError as error:
-        raise bad_file(str(path), "is truncated: its packed data end too early") from error
-    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError) as error:
-        raise bad_file(str(path), f"is corrupt: it cannot be unpacked ({error})") from error
-
-
 def _checked(dataset: DataSet, member: Member, data: bytearray, source: str) -> Tensor:
     """Parse first, for its errors say more; then all bytes must be the right ones. Shares the memory of `data`."""
     if dataset.layout == "idx":
@@ -134,7 +124,7 @@ def _checked(dataset: DataSet, member: Member, data: bytearray, source: str) -> 
     digest = hashlib.sha256(data).hexdigest()
     if digest != member.sha256:
         # MNIST and Fashion-MNIST have the same file names
-        owners = [known.name for known in catalogue.SETS.values() for m in known.members if m.sha256 == digest]
+        owners = [known.name for known in SETS.values() for m in known.members if m.sha256 == digest]
         other = f"; it is {owners[0]}'s" if owners else ""
         raise bad_file(source, f"is corrupt: the sha256 of its content is {digest}, not {member.sha256}{other}")
     return values
@@ -163,16 +153,3 @@ def _check_idx_header(data: bytearray, expected: tuple[int, ...], source: str) -
     shape = struct.unpack_from(f">{axes}I", data, 4)
     if shape != expected:
         raise bad_file(source, f"has the wrong shape: its header says {shape}, not {expected}")
-
-
-def _put_together(dataset: DataSet, parts: Sequence[Tensor]) -> Split:
-    """IDX files are images (N, H, W) and labels, training before test; of CIFAR's records the last file tests."""
-    if dataset.layout == "idx":
-        train_images, train_labels, test_images, test_labels = parts
-        return Split(train_images.unsqueeze(1), train_labels.long(), test_images.unsqueeze(1), test_labels.long())
-    halves = torch.cat(list(parts[:-1])), parts[-1]
-    return Split(*(part for records in halves for part in _image_and_label(records)))
-
-
-def _image_and_label(records: Tensor) -> tuple[Tensor, Tensor]:
-    return records[:, 1:].contiguous().view(-1, 3, 32, 32), records[:, 0].long()

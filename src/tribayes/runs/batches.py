@@ -1,15 +1,18 @@
-"""Examples in memory, and the order in which a training sees them."""
+"""Examples in memory, the order in which a training sees them, and checksums of tensors."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tribayes._errors import refusal, wrong_type
 from tribayes.posterior.streams import Stream
-from tribayes.runs.tensor_file import digest
 
 Inputs = Tensor | tuple[Tensor, ...]
 
@@ -52,13 +55,20 @@ class Examples:
 
 
 def batch_order(examples: int, batch: int, start: int, steps: int, seed: int) -> Tensor:
-    """(steps, batch): which examples each step from `start` on sees; every epoch is a permutation of its own seed.
-
-    Batches run on from one epoch into the next, so that no example is left out.
-    """
+    """(steps, batch): which examples each step sees, from `start` on; batches run on from one epoch into the next."""
     first, last = start * batch, (start + steps) * batch
     epochs = range(first // examples, (last - 1) // examples + 1)
     sources = (Stream((seed, 2, epoch)).generator(torch.device("cpu")) for epoch in epochs)
     orders = torch.cat([torch.randperm(examples, generator=source) for source in sources])
     offset = first - epochs[0] * examples
     return orders[offset : offset + steps * batch].view(steps, batch)
+
+
+def digest(tensors: Mapping[str, Tensor], facts: Mapping[str, Any] | None = None) -> str:
+    """sha256 of the facts, if any, and of the tensors' names, types, shapes and values."""
+    found = hashlib.sha256(b"" if facts is None else json.dumps(facts, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        found.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()

@@ -1,8 +1,4 @@
-"""What a trained classifier is worth: numbers ready for a JSON file, all from `tribayes.prediction`.
-
-A Bayesian network answers by sampled networks, a plain one by its softmax. Everything heavy happens where the inputs
-lie; samples are reduced there and not carried to the host.
-"""
+"""What a trained classifier is worth, ready for a JSON file: by sampled networks, or for a plain one by its softmax."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal
 from tribayes._text import format_table, percent
-from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.module import BayesianModule
 from tribayes.nn.stage import ModelDraw, Stage
 from tribayes.posterior.streams import Stream
 from tribayes.prediction import ClassificationSummary, ClassPredictive, predict
@@ -28,7 +24,6 @@ LEVELS = (0.95, 0.99)
 
 _BATCH = 1000
 _STREAM = 4  # of the tree of seeds; the trainer uses 0 to 3, and 5
-_COMPARED = 0.95  # level of the counts in a comparison
 
 
 def evaluate(model: nn.Module, test: Examples, seed: int, samples: int = 200, progress: bool = True) -> dict[str, Any]:
@@ -71,15 +66,13 @@ def sampled_answers(
     model: nn.Module, test: Examples, seed: int, samples: int, progress: bool = False, keep_samples: bool = False
 ) -> ClassPredictive:
     """What the sampled networks say: the same networks for the same seed, whatever they are asked."""
-    stream = Stream((seed, _STREAM)).number
-    return predict(
-        model, test.inputs, samples, seed=stream, progress=progress, keep_samples=keep_samples, levels=LEVELS
-    )
+    seed = Stream((seed, _STREAM)).number
+    return predict(model, test.inputs, samples, seed=seed, progress=progress, keep_samples=keep_samples, levels=LEVELS)
 
 
 def mean_answers(model: nn.Module, test: Examples) -> Tensor:
     """(N, C) on the CPU: class probabilities of a network, of a Bayesian one at its means."""
-    at_means: ModelDraw = [{} for _ in bayesian_modules(model)] if posterior_rows(model) else []
+    at_means: ModelDraw = [{} for module in model.modules() if isinstance(module, BayesianModule)]
     stage = Stage(model, evaluation=True)
     with torch.no_grad():
         parts = zip(*(argument.split(_BATCH) for argument in test.arguments), strict=True)
@@ -98,14 +91,13 @@ def _scores(summary: ClassificationSummary) -> dict[str, Any]:
 
 
 def comparison(runs: Sequence[RunFolder]) -> str:
-    """The figures of several evaluated runs as a table."""
+    """The figures of several evaluated runs as a table, with the counts at 95 %."""
     header = ["run", "experiment", "seed", "error", "NLL", "Brier", "ECE"]
-    counts = ["right certain", "right unsure", "wrong certain", "wrong unsure"]
-    return format_table([*header, *counts], [_row(run) for run in runs])
-
-
-def _row(run: RunFolder) -> list[object]:
-    scores = ClassificationSummary.from_dict(run.evaluation())
-    counts = scores.counts.get(_COMPARED)
-    cells = [percent(scores.error, 2), scores.nll, scores.brier, percent(scores.ece, 2)]
-    return [str(run.folder), run.name, run.seed, *cells, *(vars(counts).values() if counts else [None] * 4)]
+    header += ["right certain", "right unsure", "wrong certain", "wrong unsure"]
+    rows: list[list[object]] = []
+    for run in runs:
+        scores = ClassificationSummary.from_dict(run.evaluation())
+        counts = vars(scores.counts[0.95]).values() if 0.95 in scores.counts else [None] * 4
+        cells = [percent(scores.error, 2), scores.nll, scores.brier, percent(scores.ece, 2), *counts]
+        rows.append([str(run.folder), run.name, run.seed, *cells])
+    return format_table(header, rows)

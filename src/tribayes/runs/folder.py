@@ -7,6 +7,8 @@ checkpoint.safetensors  where it stands (and previous-checkpoint.safetensors, th
 final.safetensors       the trained network; a run with it is finished
 posterior.json          its τ and ρ, one row per random tensor
 evaluation.json         what an evaluation found
+
+Tensors are in safetensors files with facts about them and a checksum, so that a torn or changed file is found out.
 """
 
 from __future__ import annotations
@@ -18,21 +20,24 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from tribayes._errors import refusal
-from tribayes._files import make_folder, read_json, store_json
+from tribayes._files import make_folder, read_json, store, store_json
 from tribayes.inference.fit import History
+from tribayes.runs.batches import digest
 from tribayes.runs.environment import check_device, environment
 from tribayes.runs.records import Record, is_of, read_records
-from tribayes.runs.tensor_file import copied, read_tensors, unusable, write_tensors
-from tribayes.runs.trainer import posterior_rows
+from tribayes.runs.trainer import copied, posterior_rows
 
 FORMAT = 1
 
 _CONFIG, _ENVIRONMENT = "config.json", "environment.json"
 _OF_A_START = {_ENVIRONMENT, f".{_ENVIRONMENT}.new", f".{_CONFIG}.new"}  # config.json comes last, and makes it a run
 _SAME = ("tribayes", "torch", "cuda", "device", "threads")  # of the environment: where these differ, bits may
+_METADATA = "tribayes"  # key of a tensor file's metadata; one, for safetensors writes several in any order
 _OBJECTIVE = "objective/"  # before the names of an objective's own tensors; no module's name has a slash
 
 
@@ -198,8 +203,7 @@ class RunFolder:
             raise unusable(path, f"has format {facts.get('format')!r}, not {FORMAT}", "use the tribayes that wrote it")
         held = {**self.comparable(facts["setting"]), "seed": facts["seed"]}
         own = {**self.comparable(self.config), "seed": self.seed}
-        key = first_difference(held, own)
-        if key is not None:
+        if (key := first_difference(held, own)) is not None:
             problem = f"belongs to another run: its {key} is {held.get(key)!r}, not {own.get(key)!r}"
             raise unusable(path, problem, remedy)
         return tensors, facts
@@ -210,6 +214,23 @@ def check_free(folder: Path) -> None:
     if folder.exists() and not _is_free(folder):
         remedy = "continue the run in it with --resume, or choose another folder with --run"
         raise refusal("--run", str(folder), "be a new or empty folder", remedy)
+
+
+def check_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to go on with something else than the run in `folder` was begun with."""
+    if (key := first_difference(before, now)) is not None:
+        ours, theirs = _narrowed(now.get(key), before.get(key))
+        remedy = "pass what was passed then, or begin another run in another folder"
+        raise refusal(key, ours, f"be {theirs!r}, as the run in {folder} was begun", remedy)
+
+
+def _narrowed(ours: Any, theirs: Any) -> tuple[Any, Any]:
+    """The part in which two values differ, for a message that can be read."""
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        return _narrowed(*next((a, b) for a, b in zip(ours, theirs, strict=True) if a != b))
+    if isinstance(ours, dict) and isinstance(theirs, dict) and (key := first_difference(ours, theirs)):
+        return {key: ours.get(key)}, {key: theirs.get(key)}
+    return ours, theirs
 
 
 def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
@@ -227,3 +248,35 @@ def _read_object(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise unusable(path, "is damaged: it holds no object", "restore it, or start anew elsewhere")
     return found
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write tensors (on the CPU, no two of one memory) and facts (plain JSON values) as a unit."""
+    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    content = {"sha256": digest(contiguous, facts), "facts": facts}
+    store(path, save(contiguous, {_METADATA: json.dumps(content, allow_nan=False)}))
+
+
+def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the facts; an error, ending in `remedy`, where the file is not as it was written."""
+    content = path.read_bytes()
+    try:
+        tensors = load(content)
+    except SafetensorError as error:
+        raise unusable(path, f"is torn or no safetensors file ({error})", remedy) from error
+    length = int.from_bytes(content[:8], "little")  # of the header, which `load` has checked
+    written = json.loads(content[8 : 8 + length]).get("__metadata__", {}).get(_METADATA)
+    if written is None:
+        raise unusable(path, "is not of tribayes: it carries no checksum", remedy)
+    try:
+        checksum, facts = (json.loads(written)[key] for key in ("sha256", "facts"))
+    except (ValueError, LookupError, TypeError) as error:
+        raise unusable(path, "is damaged: its facts cannot be read", remedy) from error
+    if not isinstance(facts, dict) or digest(tensors, facts) != checksum:
+        raise unusable(path, "is damaged: its content does not match its sha256", remedy)
+    return tensors, facts
+
+
+def unusable(path: Path, problem: str, remedy: str) -> ValueError:
+    """The error for a file that must not be used."""
+    return ValueError(f"{path} {problem}; {remedy}.")

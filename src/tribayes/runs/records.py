@@ -1,20 +1,26 @@
-"""What a training writes down as it goes: one line of JSON per record, and the same for TensorBoard."""
+"""What a training writes down as it goes, one line of JSON per record and the same for TensorBoard, and shows."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import takewhile, zip_longest
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from statistics import fmean
+from time import monotonic
+from typing import Any, TextIO, get_args, get_origin, get_type_hints
 
 from tribayes._errors import is_number
 from tribayes._files import add_line, store
+from tribayes._progress import progress_bar
 from tribayes.runs.trainer import WINDOW
 
+Show = Callable[[int, Callable[[], str]], None]  # (iteration, what to say of it); called often, draws when it is time
+
+_SECONDS_BETWEEN = {True: 0.2, False: 10.0}  # what is shown in a terminal, and elsewhere
 _INTERVALS = (10, 20, 50, 100, 200, 500, WINDOW)  # each divides WINDOW, so no record needs losses of two windows
 _FEWEST = 20  # records per run, where it is long enough
 
@@ -80,9 +86,8 @@ def cut_back(path: Path, iteration: int, iterations: int) -> None:
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     parsed = takewhile(lambda record: record is not None and record.iteration <= iteration, map(_parsed, lines))
     held = [record.iteration for record in parsed if record is not None]
-    interval = interval_of(iterations)
-    wanted = [*range(interval, iteration + 1, interval)]
-    wanted += [iteration] if iteration == iterations and iteration % interval else []
+    every = interval_of(iterations)
+    wanted = sorted({*range(every, iteration + 1, every), *([iteration] if iteration == iterations else [])})
     if held != wanted:
         missing = next(due or extra for due, extra in zip_longest(wanted, held) if due != extra)
         raise ValueError(
@@ -114,8 +119,8 @@ def tensorboard_log(folder: Path, first: int) -> Iterator[Callable[[Record], Non
     with SummaryWriter(str(folder), purge_step=first + 1) as writer:
 
         def listen(record: Record) -> None:
-            scalars = {name: getattr(record, name) for name in ("loss", "nll", "one_sample_error", "test_nll")}
-            scalars["learning_rate"] = record.learning_rate
+            plain = ("loss", "nll", "one_sample_error", "test_nll", "learning_rate")
+            scalars = {name: getattr(record, name) for name in plain}
             for kind, values in (("tau", record.tau), ("rho", record.rho)):
                 scalars |= {f"{kind}/{tensor}": value for tensor, value in values.items()}
             for name, value in scalars.items():
@@ -124,3 +129,46 @@ def tensorboard_log(folder: Path, first: int) -> Iterator[Callable[[Record], Non
             writer.flush()
 
         yield listen
+
+
+@contextmanager
+def display(title: str, first: int, last: int, stream: TextIO | None) -> Iterator[Show]:
+    """Shows a training from iteration `first` to `last`: a live bar in a terminal, now and then a line elsewhere."""
+    live = stream is not None and stream.isatty()
+    started, said, shown = monotonic(), -math.inf, first
+    with progress_bar(title, last - first, live, stream) as advance:
+
+        def show(iteration: int, remark: Callable[[], str]) -> None:
+            nonlocal said, shown
+            now = monotonic()
+            if stream is None or (now - said < _SECONDS_BETWEEN[live] and iteration < last):
+                return
+            count, figures = f"{iteration:,} of {last:,}", remark()
+            if live:
+                advance(iteration - shown, f"{count}  {figures}")
+            else:
+                rate = max(iteration - first, 1) / max(now - started, 1e-9)
+                times = f"{rate:,.0f}/s  {_duration((last - iteration) / rate)} left"
+                print(f"{title}: {count}  {times}  {figures}".rstrip(), file=stream, flush=True)
+            said, shown = now, iteration
+
+        yield show
+
+
+def describe(losses: Sequence[float | None], records: Sequence[Record | None]) -> str:
+    """Loss and test error, or the test NLL where there is no error (means over runs), and the ranges of τ and ρ."""
+    known, newest = [loss for loss in losses if loss is not None], [record for record in records if record is not None]
+    errors = [record.one_sample_error for record in newest if record.one_sample_error is not None]
+    nlls = [record.test_nll for record in newest if record.test_nll is not None]
+    parts = [f"loss {fmean(known):.4f}"] if known else []
+    parts += [f"error {100 * fmean(errors):.2f} %"] if errors else [f"test NLL {fmean(nlls):.4f}"] if nlls else []
+    for letter, name in (("τ", "tau"), ("ρ", "rho")):
+        values = [value for record in newest for value in getattr(record, name).values()]
+        parts += [f"{letter} {min(values):.2f} to {max(values):.2f}"] if values else []
+    return "  ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    """75 → "1:15", 7300 → "2:01:40"."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"

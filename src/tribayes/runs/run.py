@@ -16,10 +16,9 @@ from tribayes._errors import refusal, wrong_type
 from tribayes._files import only_one
 from tribayes.inference.objective import Objective
 from tribayes.runs.batches import Examples, Inputs
-from tribayes.runs.checkpoint import check_same_training
 from tribayes.runs.environment import repeatable
 from tribayes.runs.evaluation import evaluate
-from tribayes.runs.folder import RunFolder, first_difference
+from tribayes.runs.folder import RunFolder, check_same
 from tribayes.runs.records import Record
 from tribayes.runs.session import CHECKPOINT_SECONDS, Session, Stopped, train_sessions
 from tribayes.runs.trainer import Schedule, Trainer
@@ -63,16 +62,11 @@ class Run(RunFolder):
         """
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise wrong_type("seed", seed, "be a whole number", "pass e.g. 0")
-        wanted = {} if config is None else config
         if not (Path(folder) / "config.json").is_file():
-            return cls.create(folder, wanted, seed, device)
+            return cls.create(folder, config or {}, seed, device)
         run = cls.open(folder)
-        now = {**wanted, "seed": seed, "device": torch.device(device).type}
-        before = {**run.config, "seed": run.seed, "device": run.device}
-        key = first_difference(before, now)
-        if key is not None:
-            requirement = f"be {before.get(key)!r}, as the run in {folder} was begun"
-            raise refusal(key, now.get(key), requirement, "choose another folder for another run")
+        now = {**(config or {}), "seed": seed, "device": torch.device(device).type}
+        check_same({**run.config, "seed": run.seed, "device": run.device}, now, run.folder)
         return run
 
     def train(
@@ -133,7 +127,7 @@ class Run(RunFolder):
             )
             if self.finished:
                 weights, learned, facts = self.trained()
-                check_same_training(trainer, facts.get("training", {}), self.folder)
+                check_same(facts.get("training", {}), trainer.description(), self.folder)
                 model.load_state_dict(weights)
                 objective.load_state_dict(learned)
             else:

@@ -1,4 +1,8 @@
-"""Runs under way: a folder, a trainer and test examples each, trained to their end, ready to be stopped at any time."""
+"""Runs under way: a folder, a trainer and test examples each, trained to their end, ready to be stopped at any time.
+
+A checkpoint is everything a training needs to go on as if nothing had happened. The newest lies in the run's folder,
+the one before beside it. Both are written in one step, so there is always a good one.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,24 @@ import math
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from tribayes._errors import refusal
+from tribayes._files import store
 from tribayes.runs.batches import Examples
-from tribayes.runs.checkpoint import read_checkpoint, restore, write_checkpoint
-from tribayes.runs.display import describe, display
-from tribayes.runs.folder import RunFolder
-from tribayes.runs.records import Record, add_record, cut_back, interval_of, is_due
+from tribayes.runs.folder import RunFolder, check_same, unusable
+from tribayes.runs.records import Record, add_record, cut_back, describe, display, interval_of, is_due
 from tribayes.runs.trainer import Trainer, posterior_rows
 
 CHECKPOINT_SECONDS = 60.0
 
+_ELSEWHERE = "start anew in another folder"
 _STEPS_ON_CPU = 10  # between two pauses: a tenth of a second, so that display and Ctrl-C react at once
 
 
@@ -42,11 +47,7 @@ class Session:
     """
 
     def __init__(
-        self,
-        run: RunFolder,
-        trainer: Trainer,
-        test: Examples | None,
-        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        self, run: RunFolder, trainer: Trainer, test: Examples | None, checkpoint_seconds: float = CHECKPOINT_SECONDS
     ) -> None:
         self.run, self.trainer, self.test = run, trainer, test
         self.interval = interval_of(trainer.iterations)  # how many iterations a record covers
@@ -54,9 +55,9 @@ class Session:
         self._checkpoint_seconds = checkpoint_seconds
         self._seconds_before = 0.0
         if run.checkpoint.exists():
-            checkpoint = read_checkpoint(run)
-            restore(trainer, checkpoint)
-            self._seconds_before = checkpoint.seconds
+            tensors, facts = read_checkpoint(run)
+            restore(trainer, run.checkpoint, tensors, facts)
+            self._seconds_before = facts["seconds"]
         cut_back(run.metrics, trainer.iteration, trainer.iterations)
         self.newest = next(reversed(run.records()), None)  # the newest record
         self._saved = trainer.iteration  # the iteration of the newest checkpoint
@@ -97,7 +98,7 @@ class Session:
         self.checkpoint()
         self.run.save_model(self.trainer.model, self.trainer.objective, self.trainer.description())
 
-    def _new_losses(self) -> torch.Tensor:
+    def _new_losses(self) -> Tensor:
         """Loss and NLL of the steps since the last record, (steps, 2)."""
         steps = self.trainer.iteration - (self.newest.iteration if self.newest else 0)
         losses = self.trainer.window_losses()
@@ -146,18 +147,13 @@ def train_sessions(
             (advance or trainer.advance)(steps)
             for session in sessions:
                 session.pause()
-            show(trainer.iteration, lambda: _figures(sessions))
+            show(trainer.iteration, lambda: describe([s.loss for s in sessions], [s.newest for s in sessions]))
             if noted:
                 for session in sessions:
                     session.checkpoint()
                 raise Stopped(noted[0])
         for session in sessions:
             session.finish()
-
-
-def _figures(sessions: Sequence[Session]) -> str:
-    losses = [session.loss for session in sessions if session.loss is not None]
-    return describe(losses, [session.newest for session in sessions if session.newest is not None])
 
 
 @contextmanager
@@ -186,3 +182,40 @@ def _noted_signals() -> Iterator[list[int]]:
         yield noted
     finally:
         restore_handlers()
+
+
+def previous_of(path: Path) -> Path:
+    """Where the checkpoint before the newest lies."""
+    return path.with_name(f"previous-{path.name}")
+
+
+def write_checkpoint(run: RunFolder, trainer: Trainer, seconds: float) -> None:
+    """Write the trainer's state; what was there is kept as the previous checkpoint."""
+    state, given, path = trainer.state(), trainer.description(), run.checkpoint
+    if path.exists():
+        store(previous_of(path), path.read_bytes())
+    run.write(path, "checkpoint", state, given, iteration=trainer.iteration, seconds=seconds)
+
+
+def read_checkpoint(run: RunFolder, path: Path | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The trainer's state and the facts kept with it; an error where the file is torn, or of another run."""
+    path = path or run.checkpoint
+    previous = previous_of(path)
+    rename = f"to continue from the checkpoint before it, rename {previous} to {path.name}"
+    return run.read(path, "checkpoint", rename if previous.exists() else _ELSEWHERE)
+
+
+def restore(trainer: Trainer, path: Path, tensors: dict[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Put the trainer where the checkpoint at `path` was taken."""
+    check_same(facts.get("training", {}), trainer.description(), path.parent)
+    held, wanted = (
+        # of all but an optimizer's own tensors, which many make only in their first step
+        {name: (each.shape, each.dtype) for name, each in state.items() if not name.startswith("optimizer.")}
+        for state in (tensors, trainer.state())
+    )
+    differing = sorted(name for name in held | wanted if held.get(name) != wanted.get(name))
+    if differing:
+        cause = "it was taken on another kind of device" if differing == ["generator"] else "it is of another version"
+        problem = f"does not fit this training in {differing[0]!r}: {cause}"
+        raise unusable(path, problem, f"continue it as it was begun, or {_ELSEWHERE}")
+    trainer.load_state(tensors)

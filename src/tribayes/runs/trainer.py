@@ -1,11 +1,12 @@
-"""A training on its way: all state on the device, and everything that a resumed one needs in `state`.
+"""A training on its way: a step finds its batch in a table on the device and leaves its loss there.
 
-A step finds its batch in a table on the device and leaves its loss there. So the same step runs eagerly and, where it
-asks the host for nothing, as a CUDA graph; the host comes in once per window of steps, to lay out the tables.
+So the same step runs eagerly and, where it asks the host for nothing, as a CUDA graph; the host comes in once per
+window of steps, to lay out the tables.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,13 +17,12 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal, wrong_type
 from tribayes.inference.objective import ELBOTerms, Objective
-from tribayes.inference.step import AUTO, TrainingStep
+from tribayes.inference.step import TrainingStep
 from tribayes.nn.module import BayesianModule
 from tribayes.nn.stage import Stage, sample_model
 from tribayes.nn.table import PosteriorRow
 from tribayes.posterior.streams import Stream
 from tribayes.runs.batches import Examples, Inputs, batch_order
-from tribayes.runs.tensor_file import copied
 
 WINDOW = 1000  # steps between two visits of the host
 
@@ -64,23 +64,26 @@ class Trainer:
         rule: str = "closed_form",
         called: nn.Module | None = None,
     ) -> None:
-        _check_length("iterations", iterations)
-        if not 1 <= _check_length("batch_size", batch_size) <= len(train):
+        for name, count in (("iterations", iterations), ("batch_size", batch_size)):
+            if isinstance(count, bool) or not isinstance(count, int):
+                raise wrong_type(name, count, "be a whole number", "pass e.g. 64")
+            if count < 1:
+                raise refusal(name, count, "be at least 1", "pass e.g. 64")
+        if batch_size > len(train):
             remedy = "choose a smaller batch"
             raise refusal("batch_size", batch_size, f"be at most the {len(train):,} training examples", remedy)
         self.model, self.objective, self.optimizer, self.train = model, objective, optimizer, train
-        self.batch_size, self.iterations, self.seed, self.rule = batch_size, iterations, seed, rule
-        self.schedule = schedule
+        self.batch_size, self.iterations, self.seed = batch_size, iterations, seed
+        self.schedule, self.rule = schedule, rule
         self.device = train.targets.device
         self.generator = Stream((seed, 1)).generator(self.device)
-        capture = False if self.on_device else AUTO
         called = model if called is None else called
-        self.take_step = TrainingStep(
-            called, objective, optimizer, rule=rule, generator=self.generator, capture=capture
-        )
+        self.take_step = TrainingStep(called, objective, optimizer, rule=rule, generator=self.generator)
         # for networks that draw from torch's own generators, as dropout does
         places = [] if self.on_device else dict.fromkeys([torch.device("cpu"), self.device])
         self._global_generators = [Stream((seed, 5, number)).generator(place) for number, place in enumerate(places)]
+        named = {f"global_generator.{number}": each for number, each in enumerate(self._global_generators)}
+        self._generators = {"generator": self.generator} | named
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         self.iteration = 0
         # the window under way, on the device: where it stands, and one row per step: the examples, their labels where
@@ -98,10 +101,19 @@ class Trainer:
             self.step()
             self.iteration += 1
 
-    def prepare(self) -> None:
-        """Lay out the batches and rates of a window that begins."""
-        if self.iteration % WINDOW == 0:
-            self._lay_out_window()
+    def prepare(self, anew: bool = False) -> None:
+        """Lay out the batches and rates of a window that begins, or `anew` those of the one under way."""
+        start = self.iteration - self.iteration % WINDOW
+        if start != self.iteration and not anew:
+            return
+        order = batch_order(len(self.train), self.batch_size, start, WINDOW, self.seed).to(self.device)
+        steps = range(start, start + WINDOW)
+        inverse = [1 / rate if rate else math.inf for rate in map(self.learning_rate, steps)]
+        pairs = list(zip(inverse, map(self.objective.nu, steps), strict=True))
+        labels = [self.train.targets[order]] if self.train.are_labelled else []
+        weights = torch.tensor(pairs, device=self.device, dtype=torch.float32).view(torch.int64)
+        torch.cat([order, *labels, weights], 1, out=self._rows)
+        self._place.fill_(self.iteration - start)
 
     def window_losses(self) -> Tensor:
         """Loss and NLL of the steps of the window that ended last or is under way, (steps, 2), on the device."""
@@ -153,24 +165,19 @@ class Trainer:
             for gpu in gpus:
                 gpu.set_state(torch.cuda.get_rng_state(gpu.device))
 
-    def _lay_out_window(self) -> None:
-        start = self.iteration - self.iteration % WINDOW
-        order = batch_order(len(self.train), self.batch_size, start, WINDOW, self.seed).to(self.device)
-        steps = range(start, start + WINDOW)
-        inverse = [1 / rate if rate else math.inf for rate in map(self.learning_rate, steps)]
-        pairs = list(zip(inverse, map(self.objective.nu, steps), strict=True))
-        labels = [self.train.targets[order]] if self.train.are_labelled else []
-        weights = torch.tensor(pairs, device=self.device, dtype=torch.float32).view(torch.int64)
-        torch.cat([order, *labels, weights], 1, out=self._rows)
-        self._place.fill_(self.iteration - start)
-
     def description(self) -> dict[str, Any]:
         """Everything given that determines the result, as plain values, but for the seed."""
         objective, weight = self.objective, getattr(self.objective, "kl_weight", 0.0)
         steps = (0, self.iterations // 2, self.iterations - 1)  # where functions of the iteration are compared
         names = {parameter: name for name, parameter in self.model.named_parameters()}
         names |= {parameter: f"objective.{name}" for name, parameter in objective.named_parameters()}
-        groups = zip(self.optimizer.param_groups, self._rates, strict=True)
+        groups = []
+        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
+            if strange := [parameter for parameter in group["params"] if parameter not in names]:
+                remedy = "put what it learns into the model, or into the objective's likelihood"
+                raise refusal("optimizer", strange[0], "hold only parameters of the model and the objective", remedy)
+            others = {key: value for key, value in group.items() if key not in ("params", "lr")}
+            groups.append(others | {"params": [names[parameter] for parameter in group["params"]], "lr": rate})
         return {
             "iterations": self.iterations,
             "batch_size": self.batch_size,
@@ -181,7 +188,7 @@ class Trainer:
             "kl_weight": [float(weight(i)) for i in steps] if callable(weight) else float(weight),
             **{name: getattr(objective, name, None) for name in ("data_size", "samples", "estimator")},
             "optimizer": type(self.optimizer).__name__,
-            "optimizer groups": [_described(group, names) | {"lr": rate} for group, rate in groups],
+            "optimizer groups": json.loads(json.dumps(groups, default=_plain)),
             "parameters": {name: list(parameter.shape) for parameter, name in names.items()},
             "training examples": self.train.digest(),
         }
@@ -191,7 +198,7 @@ class Trainer:
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
         tensors |= _optimizer_state(self.optimizer)
-        tensors |= {name: generator.get_state() for name, generator in self._generators().items()}
+        tensors |= {name: generator.get_state() for name, generator in self._generators.items()}
         tensors["iteration"] = torch.tensor(self.iteration)
         tensors["losses"] = self._losses  # those of the window under way are still to be written down
         return copied(tensors, "state")
@@ -202,21 +209,14 @@ class Trainer:
         self.objective.load_state_dict(_part(tensors, "objective."))
         self.scale_rates(1.0)
         _load_optimizer_state(self.optimizer, _part(tensors, "optimizer."))
-        for name, generator in self._generators().items():
+        for name, generator in self._generators.items():
             generator.set_state(tensors[name])
         self.iteration = int(tensors["iteration"])
         self._losses.copy_(tensors["losses"])
-        self._lay_out_window()
-
-    def _generators(self) -> dict[str, torch.Generator]:
-        others = enumerate(self._global_generators)
-        return {"generator": self.generator} | {f"global_generator.{number}": each for number, each in others}
+        self.prepare(anew=True)
 
     def one_sample_scores(self, test: Examples) -> tuple[float | None, float]:
-        """The share of wrong labels (None where targets are none) and the NLL in nats per example: rough figures.
-
-        A single draw of the weights answers 2,500 examples. Looking does not change the training.
-        """
+        """The share of wrong labels (None where targets are none) and the NLL per example, by a draw per 2,500."""
         wrong = torch.zeros((), device=self.device)
         nll = torch.zeros((), device=self.device, dtype=torch.float64)
         stream, stage = Stream((self.seed, 3, self.iteration)), Stage(self.model, evaluation=True)
@@ -235,6 +235,15 @@ def posterior_rows(model: nn.Module) -> dict[str, PosteriorRow]:
     """The posterior's row of every random tensor, by its full name; none for a network without random weights."""
     modules = [(path, module) for path, module in model.named_modules() if isinstance(module, BayesianModule)]
     return {f"{path}.{row.name}" if path else row.name: row for path, module in modules for row in module.posterior()}
+
+
+def copied(state: Mapping[str, Any], owner: str) -> dict[str, Tensor]:
+    """A state dict as a file takes it: every tensor in memory of its own, on the CPU."""
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            remedy = "register it as a buffer, so that it can be kept in a safetensors file"
+            raise refusal(f"{owner}.{name}", value, "be a tensor", remedy)
+    return {name: value.detach().cpu().clone() for name, value in state.items()}
 
 
 def _optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -270,26 +279,6 @@ def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _described(group: Mapping[str, Any], names: Mapping[nn.Parameter, str]) -> dict[str, Any]:
-    for parameter in group["params"]:
-        if parameter not in names:
-            remedy = "put what it learns into the model, or into the objective's likelihood"
-            raise refusal("optimizer", parameter, "hold only parameters of the model and the objective", remedy)
-    plain = {key: _plain(value) for key, value in group.items() if key not in ("params", "lr")}
-    return plain | {"params": [names[parameter] for parameter in group["params"]]}
-
-
 def _plain(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else type(value).__name__
-
-
-def _check_length(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong_type(name, value, "be a whole number", "pass e.g. 64")
-    if value < 1:
-        raise refusal(name, value, "be at least 1", "pass e.g. 64")
-    return value
+    """What JSON has for a value that it does not know."""
+    return value.tolist() if isinstance(value, Tensor) else type(value).__name__

@@ -107,9 +107,7 @@ class TridiagonalNormal(Distribution):
     def mean(self) -> Tensor:
         return self.loc
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = mean
 
     @property
     def stddev(self) -> Tensor:

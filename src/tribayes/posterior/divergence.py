@@ -20,11 +20,6 @@ from tribayes.posterior.correlation import log_determinant
 from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal
 
 
-def multiplicative_divergence(mean: Tensor, prior: Normal, tau: Tensor, coefficient: Tensor) -> Tensor:
-    """Equation (30) over the last axis, for noise of scale τ|m| with the moving-average coefficient t."""
-    return combined(*multiplicative_sums(mean, prior), mean.shape[-1], tau, coefficient)
-
-
 def multiplicative_sums(mean: Tensor, prior: Normal) -> tuple[Tensor, Tensor]:
     """What (30) sums over the weights: Σ [(m − μ)²/ζ² + ln ζ² − ln m²], and Σ m²/ζ², which τ² multiplies."""
     _check_prior(prior, mean.shape[-1:])
@@ -46,7 +41,8 @@ def factorised_divergence(mean: Tensor, scale: Tensor, loc: Tensor, zeta: Tensor
 
 @register_kl(TridiagonalNormal, Normal)
 def _tridiagonal_normal(posterior: TridiagonalNormal, prior: Normal) -> Tensor:
-    return multiplicative_divergence(posterior.loc, prior, posterior.tau, posterior.coefficient)
+    sums = multiplicative_sums(posterior.loc, prior)
+    return combined(*sums, posterior.size, posterior.tau, posterior.coefficient)
 
 
 @register_kl(TridiagonalNormal, Independent)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tribayes.posterior.draw import cpu, cuda, plain
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
-from tribayes.posterior.guards import Rule, guard_delta_, guard_gamma_, guard_means_
+from tribayes.posterior.parametrisation import Rule, guard_gamma_, guard_means_
 from tribayes.posterior.streams import Randomness, Seeds
 
 PLAIN, CPU, TRITON = "plain", "cpu", "triton"
@@ -66,14 +66,13 @@ def guard_(
     randomness: Randomness = None,
     implementation: str | None = None,
 ) -> None:
-    """All guards (guards.py), in place; in one launch where the kernels draw. γ is None where there is none."""
+    """All guards (parametrisation.py), in place; one launch where the kernels draw. γ is None where there is none."""
     chosen = implementation or implementation_for(means, delta, delta if gamma is None else gamma)
     if chosen == TRITON:
         cuda.guard_(means, delta, gamma, rule, randomness)
         return
     sources = plain.sources_of([*means, delta], randomness)
-    for mean in means:
-        guard_means_(mean, rule, sources[mean.device])
-    guard_delta_(delta, rule)
+    guard_means_(means, rule, sources)
+    delta.clamp_(min=rule.smallest_delta)
     if gamma is not None:
-        guard_gamma_(gamma, rule, sources[gamma.device])
+        guard_gamma_(gamma, rule, sources)

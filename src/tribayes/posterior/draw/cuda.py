@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tribayes.posterior.draw.layout import channels_last
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
-from tribayes.posterior.guards import Rule
+from tribayes.posterior.parametrisation import Rule
 from tribayes.posterior.streams import Randomness, Seeds, Stream, checked
 
 _SEEDS = 2**62
@@ -65,10 +65,9 @@ def _dtype(device: torch.device) -> torch.dtype:
 def guard_(
     means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, rule: Rule, randomness: Randomness = None
 ) -> None:
-    """All guards of guards.py, in place, in one launch."""
+    """All guards (parametrisation.py), in place, in one launch."""
     thrown = rule.coin_for_sign
-    device = delta.device
-    seed = seeds_of(randomness, 1, device) if thrown else torch.empty(1, dtype=torch.int64, device=device)
+    seed = seeds_of(randomness, 1, delta.device) if thrown else delta.new_empty(1, dtype=torch.int64)
     _guard_(list(means), delta, gamma, seed, rule.name)
 
 
@@ -157,9 +156,8 @@ def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
 
 def unflatten(rows: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """(…, total) cut into tensors, each with the shape and the memory order of its model."""
-    pieces = (
-        rows.split([tensor.numel() for tensor in like], -1) if len(like) > 1 else [rows]
-    )  # the gradients of one lie well
+    sizes = [tensor.numel() for tensor in like]
+    pieces = rows.split(sizes, -1) if len(like) > 1 else [rows]  # the gradients of one lie well
     return [_shaped(piece, tensor) for piece, tensor in zip(pieces, like, strict=True)]
 
 
@@ -167,12 +165,6 @@ def _shaped(piece: Tensor, like: Tensor) -> Tensor:
     lead = piece.shape[:-1]
     if like.is_contiguous():
         return piece.reshape(lead + like.shape)
-    axes = _memory_order(like)
+    axes = sorted(range(like.ndim), key=lambda axis: -like.stride()[axis])  # from the slowest in memory to the fastest
     back = [len(lead) + axes.index(axis) for axis in range(like.ndim)]
     return piece.reshape(lead + tuple(like.shape[axis] for axis in axes)).permute(*range(len(lead)), *back)
-
-
-def _memory_order(tensor: Tensor) -> list[int]:
-    """The axes from the slowest in memory to the fastest."""
-    strides = list(tensor.stride())
-    return sorted(range(tensor.ndim), key=lambda axis: -strides[axis])

@@ -10,10 +10,9 @@ import torch
 import triton
 from torch import Tensor
 
-from tribayes.posterior.draw import guard_kernels, kernels
+from tribayes.posterior.draw import kernels
 from tribayes.posterior.draw.layout import BLOCK, Layout, layout_of, prior_table
-from tribayes.posterior.guards import rule_of
-from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN
+from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN, rule_of
 
 _CHUNK = 4096  # block sums read at once by a reduction: one program adds up all blocks of a tensor,
 _REDUCING = 16  # with so many warps
@@ -89,9 +88,9 @@ def _options(layout: Layout, locs: Sequence[Tensor], scales: Sequence[Tensor]) -
 
 
 def guard_(means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: str) -> None:
-    """All guards of that rule (guards.py), in place, in one launch; `seed` (1,) throws the coins, if there are any."""
+    """All guards of that rule, in place, in one launch; `seed` (1,) throws the coins, if there are any."""
     layout, bounds = layout_of(means), rule_of(rule)
-    guard_kernels.guard_kernel[(layout.blocks + triton.cdiv(len(delta), BLOCK),)](
+    kernels.guard_kernel[(layout.blocks + triton.cdiv(len(delta), BLOCK),)](
         layout.table,
         layout.blocks,
         delta,

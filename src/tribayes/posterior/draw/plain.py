@@ -5,7 +5,7 @@ With τ ε_i = A x_i + B x_{i−1} over K + 1 normals (correlation.py; A = τα,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch.distributions import Normal
 from tribayes.posterior import parametrisation
 from tribayes.posterior.correlation import correlate, mixing
 from tribayes.posterior.divergence import combined, multiplicative_sums
+from tribayes.posterior.parametrisation import Sources
 from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness, generator_of, standard_normals
 
@@ -21,7 +22,6 @@ Means = Sequence[Tensor]
 Count = int | None  # of draws; None for one, without a leading axis
 Priors = Sequence[TensorPrior] | None
 Drawn = tuple[list[Tensor], Tensor | None]  # the weights, and KL(q ‖ p) where priors were given
-Sources = Mapping[torch.device, torch.Generator | None]
 
 
 def draw(

@@ -21,8 +21,7 @@ from tribayes.posterior.prior import Prior
 DEFAULT_TAU = 0.05
 DEFAULT_RHO = 0.0
 
-Tau = float | Mapping[str, float]
-Rho = float | Mapping[str, float]
+Numbers = float | Mapping[str, float]
 Priors = Prior | Mapping[str, Prior] | None
 Value = TypeVar("Value")
 Predicate = Callable[[str, nn.Parameter], bool]
@@ -36,8 +35,8 @@ class Options(TypedDict, total=False):
     """The keywords of `tribayes.to_bayesian` that say what becomes random and from where it starts."""
 
     prior: Priors
-    tau: Tau
-    rho: Rho
+    tau: Numbers
+    rho: Numbers
     family: str | type[Family]
     where: Where
 
@@ -46,8 +45,8 @@ def plan_conversion(
     net: nn.Module,
     *,
     prior: Priors = None,
-    tau: Tau = DEFAULT_TAU,
-    rho: Rho = DEFAULT_RHO,
+    tau: Numbers = DEFAULT_TAU,
+    rho: Numbers = DEFAULT_RHO,
     family: str | type[Family] = "tridiagonal",
     where: Where = None,
 ) -> Plan:
@@ -64,10 +63,7 @@ def plan_conversion(
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked conversion: which parameters become random, and from which values they start.
-
-    Prints as a table of every parameter of the network.
-    """
+    """A checked conversion: what becomes random, and from which values it starts. Prints as a table."""
 
     family: type[Family]
     candidates: tuple[Candidate, ...]
@@ -110,12 +106,8 @@ def _check_start(taus: Sequence[float], rhos: Sequence[float], priors: Sequence[
         if not abs(rho) < 0.5:
             raise refusal("rho", rho, "lie strictly between -0.5 and 0.5", "choose a smaller correlation")
         if rho and not kind.correlated:
-            raise refusal(
-                "rho",
-                rho,
-                f"be 0 for the family {kind.__name__}, which has no correlation",
-                'leave it out, or use family="tridiagonal"',
-            )
+            requirement = f"be 0 for the family {kind.__name__}, which has no correlation"
+            raise refusal("rho", rho, requirement, 'leave it out, or use family="tridiagonal"')
     for prior in priors:
         if not isinstance(prior, Prior):
             raise wrong_type("prior", prior, "be a tribayes.Prior", "pass e.g. tb.Prior(loc=0.0, scale=1.0)")

@@ -137,12 +137,8 @@ class BayesianModule(nn.Module):
     def posterior(self) -> PosteriorTable:
         """name, shape, K, τ and ρ of every random tensor."""
         numbers = zip(self.means(), self.family.describe(self._means()), strict=True)
-        return PosteriorTable(
-            tuple(
-                PosteriorRow(name=name, shape=tuple(mean.shape), K=mean.numel(), tau=tau, rho=rho)
-                for (name, mean), (tau, rho) in numbers
-            )
-        )
+        rows = (PosteriorRow(name, tuple(mean.shape), mean.numel(), *pair) for (name, mean), pair in numbers)
+        return PosteriorTable(tuple(rows))
 
     @torch.no_grad()
     def stabilise_(self, rule: Rule, generator: Randomness = None) -> None:
@@ -172,12 +168,8 @@ class BayesianModule(nn.Module):
                 raise refusal("weights", name, f"name a random parameter of {self._names}", "correct the name")
             shape = _parameter(self.module, name).shape
             if value.shape != shape:
-                raise refusal(
-                    "weights",
-                    tuple(value.shape),
-                    f"have the shape {tuple(shape)} for {name!r}",
-                    "for a stack of draws use torch.func.vmap(model.apply_weights, in_dims=(0, None)) or a loop",
-                )
+                remedy = "for a stack of draws use torch.func.vmap(model.apply_weights, in_dims=(0, None)) or a loop"
+                raise refusal("weights", tuple(value.shape), f"have the shape {tuple(shape)} for {name!r}", remedy)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         stored = state_dict.get(f"{prefix}layout")

@@ -94,9 +94,8 @@ def sample_model(model: nn.Module, stream: Stream, only: Sequence[set[str]] | No
 
     `only` restricts it to some names of each module; the rest stays at its means.
     """
-    modules = bayesian_modules(model)
-    draws = [module.sample_weights(generator=stream.child(number)) for number, module in enumerate(modules)]
-    return restricted(draws, only)
+    modules = enumerate(bayesian_modules(model))
+    return restricted([module.sample_weights(generator=stream.child(number)) for number, module in modules], only)
 
 
 def restricted(draws: Sequence[dict[str, Tensor]], only: Sequence[set[str]] | None) -> list[dict[str, Tensor]]:

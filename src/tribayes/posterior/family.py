@@ -17,8 +17,7 @@ from torch.distributions import kl_divergence
 from tribayes._errors import refusal, wrong_type
 from tribayes.posterior import draw as drawing
 from tribayes.posterior import parametrisation
-from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal
-from tribayes.posterior.divergence import factorised_divergence
+from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal, factorised_divergence
 from tribayes.posterior.draw import plain
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.parametrisation import Rule, guard_means_
@@ -155,12 +154,8 @@ class Tridiagonal(Diagonal):
         return self.gamma
 
     def laws(self, means: Means) -> list[Law]:
-        gamma = plain.single(self.gamma)
-        columns = (
-            parametrisation.tau_of(plain.single(self.delta)),
-            parametrisation.rho_of(gamma),
-            parametrisation.coefficient_of(gamma),
-        )
+        tau, gamma = parametrisation.tau_of(plain.single(self.delta)), plain.single(self.gamma)
+        columns = tau, parametrisation.rho_of(gamma), parametrisation.coefficient_of(gamma)
         numbers = zip(means, *(column.unbind() for column in columns), strict=True)
         return [
             TridiagonalNormal(mean, tau.to(mean), rho.to(mean), validate_args=False, coefficient=t.to(mean))

@@ -7,7 +7,6 @@ differ between CPU and GPU, their law does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 
 from torch import Tensor
@@ -22,7 +21,7 @@ PLAIN, CPU, TRITON = "plain", "cpu", "triton"
 _HAS_TRITON = find_spec("triton") is not None  # asked once: torch.compile does not trace it
 
 
-def implementation_for(means: Sequence[Tensor], delta: Tensor, gamma: Tensor) -> str:
+def implementation_for(means: Means, delta: Tensor, gamma: Tensor) -> str:
     """Which implementation draws these tensors."""
     if delta.is_cuda:
         return TRITON if _HAS_TRITON and cuda.can_draw(means, delta) else PLAIN
@@ -59,7 +58,7 @@ def draw(
 
 
 def guard_(
-    means: Sequence[Tensor],
+    means: Means,
     delta: Tensor,
     gamma: Tensor | None,
     rule: Rule,

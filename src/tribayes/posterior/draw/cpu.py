@@ -47,17 +47,16 @@ def draw(
     """As `tribayes.posterior.draw.draw`, from the same normals as the plain one."""
     sources = plain.sources_of(means, randomness)
     rows = [mean.reshape(-1) for mean in means]
-    rounds = []
-    for number in range(count or 1):
-        normals = plain.normals_for(rows, sources)
-        *drawn, divergence = _Draw.apply(normals, priors if number == 0 else None, delta, gamma, *rows)
-        rounds.append((drawn, divergence))
-    columns = zip(means, *(drawn for drawn, _ in rounds), strict=True)
+    rounds = [
+        _Draw.apply(plain.normals_for(rows, sources), None if number else priors, delta, gamma, *rows)
+        for number in range(count or 1)
+    ]
+    *columns, divergences = zip(*rounds, strict=True)
     weights = [
         one[0].reshape(mean.shape) if count is None else torch.stack(one).reshape(count, *mean.shape)
-        for mean, *one in columns
+        for mean, one in zip(means, columns, strict=True)
     ]
-    return weights, None if priors is None else rounds[0][1]
+    return weights, None if priors is None else divergences[0]
 
 
 class _Draw(torch.autograd.Function):
@@ -218,11 +217,6 @@ def _differentiable(
     if priors is not None:
         outputs.append(plain.divergence_of(means, delta, gamma, plain.normal_priors(priors, means)))
         upstream.append(grads[-1])
-    wanted = [number for number, value in enumerate(inputs) if value.requires_grad]
-    found = torch.autograd.grad(
-        outputs, [inputs[number] for number in wanted], upstream, create_graph=True, allow_unused=True
-    )
-    gradients: list[Tensor | None] = [None] * len(inputs)
-    for number, gradient in zip(wanted, found, strict=True):
-        gradients[number] = gradient
-    return gradients
+    wanted = [value for value in inputs if value.requires_grad]
+    found = iter(torch.autograd.grad(outputs, wanted, upstream, create_graph=True, allow_unused=True))
+    return [next(found) if value.requires_grad else None for value in inputs]

@@ -41,11 +41,10 @@ def _pair(seed, counter, FAST: tl.constexpr):
     a, b = philox(seed, counter)
     u = a.to(tl.float32) * _UNIT + 0.5 * _UNIT
     angle = (b.to(tl.float32) * _UNIT - 0.5) * _TWO_PI
+    radius = tl.sqrt(-2.0 * _log(u, FAST))
     if FAST:
-        radius = tl.sqrt(-2.0 * libdevice.fast_logf(u))
         x, y = radius * libdevice.fast_cosf(angle), radius * libdevice.fast_sinf(angle)
     else:
-        radius = tl.sqrt(-2.0 * tl.log(u))
         x, y = radius * tl.cos(angle), radius * tl.sin(angle)
     return x, y
 
@@ -331,9 +330,11 @@ def guard_kernel(
         _guard_means(table_ptr, row, seed_ptr, smallest, COIN, BLOCK)
     else:
         tensor = (row - blocks) * BLOCK + tl.arange(0, BLOCK)
-        _guard_delta(delta_ptr, tensor, tensors, smallest_delta)
+        inside = tensor < tensors
+        delta = tl.load(delta_ptr + tensor, mask=inside, other=0.0)
+        tl.store(delta_ptr + tensor, tl.maximum(delta, smallest_delta), mask=inside)
         if GAMMA:
-            _guard_gamma(gamma_ptr, tensor, tensors, seed_ptr, smallest_gamma, largest_gamma, COIN)
+            _guard_gamma(gamma_ptr, tensor, inside, seed_ptr, smallest_gamma, largest_gamma, COIN)
 
 
 @triton.jit
@@ -352,17 +353,8 @@ def _guard_means(table_ptr, row, seed_ptr, smallest, COIN: tl.constexpr, BLOCK: 
 
 
 @triton.jit
-def _guard_delta(delta_ptr, tensor, tensors, smallest_delta):
-    """δ from below."""
-    inside = tensor < tensors
-    delta = tl.load(delta_ptr + tensor, mask=inside, other=0.0)
-    tl.store(delta_ptr + tensor, tl.maximum(delta, smallest_delta), mask=inside)
-
-
-@triton.jit
-def _guard_gamma(gamma_ptr, tensor, tensors, seed_ptr, smallest_gamma, largest_gamma, COIN: tl.constexpr):
+def _guard_gamma(gamma_ptr, tensor, inside, seed_ptr, smallest_gamma, largest_gamma, COIN: tl.constexpr):
     """γ out of (−smallest, smallest) by a thrown sign, and into its bounds."""
-    inside = tensor < tensors
     gamma = tl.load(gamma_ptr + tensor, mask=inside, other=0.0)
     if COIN:
         # counted from where no mean is

@@ -35,12 +35,12 @@ class Layout:
 _kept: OrderedDict[Hashable, Any] = OrderedDict()  # by the addresses they hold: a moved tensor is never found
 
 
-def _once(key: Hashable, make: Callable[..., Made], *arguments: Any) -> Made:
+def _once(key: Hashable, make: Callable[[], Made]) -> Made:
     """What was made under this key, or is made now."""
     if key not in _kept:
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             raise RuntimeError("no step of this model was run before the capture of a CUDA graph: run one first")
-        _kept[key] = make(*arguments)
+        _kept[key] = make()
         if len(_kept) > _MOST:
             _kept.popitem(last=False)
     _kept.move_to_end(key)
@@ -51,13 +51,20 @@ def _once(key: Hashable, make: Callable[..., Made], *arguments: Any) -> Made:
 def layout_of(means: Sequence[Tensor]) -> Layout:
     """The tables for these means."""
     key = tuple((mean.data_ptr(), tuple(mean.shape), channels_last(mean)) for mean in means)
-    return _once(key, _layout, means)
+    return _once(key, lambda: _layout(means))
 
 
 def prior_table(locs: Sequence[Tensor], scales: Sequence[Tensor]) -> Tensor:
     """(T, 4) int64: addresses of loc and scale, and the stride of each, 0 for a single number."""
-    key = tuple((value.data_ptr(), value.numel()) for value in (*locs, *scales))
-    return _once(key, _prior_table, locs, scales)
+
+    def make() -> Tensor:
+        rows = [
+            (loc.data_ptr(), scale.data_ptr(), int(loc.numel() > 1), int(scale.numel() > 1))
+            for loc, scale in zip(locs, scales, strict=True)
+        ]
+        return torch.tensor(rows, dtype=torch.int64).to(locs[0].device)
+
+    return _once(tuple((value.data_ptr(), value.numel()) for value in (*locs, *scales)), make)
 
 
 def channels_last(tensor: Tensor) -> bool:
@@ -94,11 +101,3 @@ def _layout(means: Sequence[Tensor]) -> Layout:
         strided=any(channels_last(mean) for mean in means),
         aligned=aligned,
     )
-
-
-def _prior_table(locs: Sequence[Tensor], scales: Sequence[Tensor]) -> Tensor:
-    rows = [
-        (loc.data_ptr(), scale.data_ptr(), int(loc.numel() > 1), int(scale.numel() > 1))
-        for loc, scale in zip(locs, scales, strict=True)
-    ]
-    return torch.tensor(rows, dtype=torch.int64).to(locs[0].device)

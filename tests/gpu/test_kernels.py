@@ -389,6 +389,6 @@ def test_a_compiled_model_draws_and_learns() -> None:
 
 def test_capturing_before_a_first_draw_is_refused() -> None:
     model = _model()
-    layout._cache._kept.clear()  # an earlier model may have lain at the same addresses
+    layout._kept.clear()  # an earlier model may have lain at the same addresses
     with pytest.raises(RuntimeError, match="run one first"), torch.cuda.graph(torch.cuda.CUDAGraph()):
         model.sample_weights()

@@ -21,7 +21,7 @@ from tests.oracle import paper
 from tests.posterior.cases import CASES, assert_agree, law_of, leaf, means, normals
 from tribayes.posterior import FAMILIES, FactorisedNormal, Prior, Stream, TridiagonalNormal, distributions
 from tribayes.posterior.draw import draw, guard_, implementation_for, plain
-from tribayes.posterior.guards import rule_of
+from tribayes.posterior.parametrisation import rule_of
 from tribayes.posterior.prior import TensorPrior
 
 LOC = torch.tensor([0.5, -2.0, 1e-3, 3.0, -0.7], dtype=torch.float64)

@@ -63,7 +63,7 @@ VALUES: dict[str, tuple[Callable[[], object], str]] = {
     "a pattern without a match": (
         asked(where="conv*"),
         "`where` (='conv*') must match a random tensor of the model; "
-        "choose among 0.weight, 0.bias, 2.weight, 2.bias ….",
+        "choose among 0.weight, 0.bias, 2.weight, 2.bias.",
     ),
     "empty tensor": (asked(inputs=inputs()[:0]), f"`inputs` (=tensor of shape (0, 4), torch.float64) {EMPTY}"),
     "empty loader": (asked(inputs=[]), f"`inputs` (=[]) {EMPTY}"),

@@ -127,7 +127,7 @@ def test_names_are_those_of_the_model_as_it_is(where: str | list[str]) -> None:
 def test_names_of_the_compiler_are_not_offered() -> None:
     text = (
         "`where` (='_orig_mod.*') must match a random tensor of the model; "
-        "choose among first.weight, first.bias, rest.0.weight, rest.0.bias, rest.2.weight, rest.2.bias …."
+        "choose among first.weight, first.bias, rest.0.weight, rest.0.bias, rest.2.weight, rest.2.bias."
     )
     with refused(text):
         predict(torch.compile(several(), backend=BACKEND), inputs(), 3, where="_orig_mod.*")

@@ -141,7 +141,7 @@ class TestWhere:
     def test_a_pattern_without_a_match_is_refused(self) -> None:
         text = (
             "`where` (='conv*') must match a random tensor of the model; "
-            "choose among 0.weight, 0.bias, 3.weight, 3.bias …."
+            "choose among 0.weight, 0.bias, 3.weight, 3.bias."
         )
         with refused(text):
             predict(stacked(), inputs(), 3, where=["0.*", "conv*"])

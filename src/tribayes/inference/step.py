@@ -16,7 +16,7 @@ from tribayes._errors import check_positive, refusal, wrong_type
 from tribayes._graphs import RecordedCall, aside, noting_waits
 from tribayes.inference.objective import ELBO, ELBOTerms, Objective
 from tribayes.nn.convert import stabilise_
-from tribayes.posterior.guards import rule_of
+from tribayes.posterior.parametrisation import rule_of
 from tribayes.posterior.streams import Randomness, generator_of
 
 AUTO = "auto"

@@ -1,15 +1,12 @@
-"""Networks with random weights: the wrapper, the conversion, and drop-in layers."""
+"""Networks with random weights: the wrapper, the conversion, and drop-in layers, which are torch's own, wrapped."""
 
-from tribayes.nn.layers import (
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-    Embedding,
-    Linear,
-)
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import nn
+
+from tribayes.nn.conversion import Options
 from tribayes.nn.module import BayesianModule
 
 __all__ = [
@@ -23,3 +20,55 @@ __all__ = [
     "Embedding",
     "Linear",
 ]
+
+_OPTIONS = {*Options.__annotations__, "generator"}
+
+
+class _BayesianLayer(BayesianModule):
+    """Takes the arguments of the torch layer, and the keywords of `tribayes.to_bayesian`."""
+
+    layer: ClassVar[type[nn.Module]]
+
+    def __init_subclass__(cls, layer: type[nn.Module] | None = None) -> None:
+        cls.layer = layer or cls.layer
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        options = {name: kwargs.pop(name) for name in _OPTIONS & kwargs.keys()}
+        super().__init__(self.layer(*args, **kwargs), **options)
+
+
+class Linear(_BayesianLayer, layer=nn.Linear):
+    """`torch.nn.Linear` with random weights.
+
+    Example:
+        >>> Linear(784, 100, tau=0.1)(torch.randn(2, 784)).shape
+        torch.Size([2, 100])
+    """
+
+
+class Conv1d(_BayesianLayer, layer=nn.Conv1d):
+    """`torch.nn.Conv1d` with random weights."""
+
+
+class Conv2d(_BayesianLayer, layer=nn.Conv2d):
+    """`torch.nn.Conv2d` with random weights."""
+
+
+class Conv3d(_BayesianLayer, layer=nn.Conv3d):
+    """`torch.nn.Conv3d` with random weights."""
+
+
+class ConvTranspose1d(_BayesianLayer, layer=nn.ConvTranspose1d):
+    """`torch.nn.ConvTranspose1d` with random weights."""
+
+
+class ConvTranspose2d(_BayesianLayer, layer=nn.ConvTranspose2d):
+    """`torch.nn.ConvTranspose2d` with random weights."""
+
+
+class ConvTranspose3d(_BayesianLayer, layer=nn.ConvTranspose3d):
+    """`torch.nn.ConvTranspose3d` with random weights."""
+
+
+class Embedding(_BayesianLayer, layer=nn.Embedding):
+    """`torch.nn.Embedding` with random vectors."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, TypedDict, TypeVar
 
 import torch
@@ -20,12 +21,12 @@ from tribayes.posterior.prior import Prior
 DEFAULT_TAU = 0.05
 DEFAULT_RHO = 0.0
 
-Tau = float | Mapping[str, float]
-Rho = float | Mapping[str, float]
+Numbers = float | Mapping[str, float]
 Priors = Prior | Mapping[str, Prior] | None
 Value = TypeVar("Value")
 Predicate = Callable[[str, nn.Parameter], bool]
 Where = str | Sequence[str] | Predicate | None
+Chooser = Callable[[Sequence[str], nn.Parameter], tuple[bool, str]]
 
 _NORMALISATION = re.compile(r"(Norm|Norm\dd)$")  # BatchNorm2d, LayerNorm, RMSNorm, other libraries' LlamaRMSNorm
 
@@ -34,42 +35,35 @@ class Options(TypedDict, total=False):
     """The keywords of `tribayes.to_bayesian` that say what becomes random and from where it starts."""
 
     prior: Priors
-    tau: Tau
-    rho: Rho
+    tau: Numbers
+    rho: Numbers
     family: str | type[Family]
     where: Where
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """What is asked for; `tribayes.to_bayesian` explains the fields."""
-
-    prior: Priors = None
-    tau: Tau = DEFAULT_TAU
-    rho: Rho = DEFAULT_RHO
-    family: str | type[Family] = "tridiagonal"
-    where: Where = None
-
-    def plan(self, net: nn.Module) -> Plan:
-        """Check everything against a network, changing nothing."""
-        if not isinstance(net, nn.Module):
-            raise wrong_type("net", net, "be a torch.nn.Module", "pass the network itself")
-        kind = family_of(self.family)
-        candidates = select(net, self.where)
-        chosen = [candidate for candidate in candidates if candidate.random]
-        taus = per_tensor("tau", self.tau, chosen, DEFAULT_TAU)
-        rhos = per_tensor("rho", self.rho, chosen, DEFAULT_RHO)
-        priors = per_tensor("prior", Prior() if self.prior is None else self.prior, chosen, Prior())
-        _check_start(taus, rhos, priors, kind)
-        return Plan(kind, tuple(candidates), tuple(map(float, taus)), tuple(map(float, rhos)), tuple(priors))
+def plan_conversion(
+    net: nn.Module,
+    *,
+    prior: Priors = None,
+    tau: Numbers = DEFAULT_TAU,
+    rho: Numbers = DEFAULT_RHO,
+    family: str | type[Family] = "tridiagonal",
+    where: Where = None,
+) -> Plan:
+    """Check everything against a network, changing nothing; `tribayes.to_bayesian` explains the options."""
+    kind = family_of(family)
+    candidates = select(net, where)
+    chosen = [candidate for candidate in candidates if candidate.random]
+    taus = per_tensor("tau", tau, chosen, DEFAULT_TAU)
+    rhos = per_tensor("rho", rho, chosen, DEFAULT_RHO)
+    priors = per_tensor("prior", Prior() if prior is None else prior, chosen, Prior())
+    _check_start(taus, rhos, priors, kind)
+    return Plan(kind, tuple(candidates), tuple(map(float, taus)), tuple(map(float, rhos)), tuple(priors))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked conversion: which parameters become random, and from which values they start.
-
-    Prints as a table of every parameter of the network.
-    """
+    """A checked conversion: what becomes random, and from which values it starts. Prints as a table."""
 
     family: type[Family]
     candidates: tuple[Candidate, ...]
@@ -84,17 +78,11 @@ class Plan:
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """name → shape, whether it becomes random, why, and its initial values if so."""
         rows: dict[str, dict[str, Any]] = {}
-        start = iter(zip(self.tau, self.rho, self.priors, strict=True))
-        for candidate in self.candidates:
-            row: dict[str, Any] = {
-                "shape": tuple(candidate.parameter.shape),
-                "K": candidate.parameter.numel(),
-                "random": candidate.random,
-                "reason": candidate.reason,
-            }
-            if candidate.random:
-                row["tau"], row["rho"], row["prior"] = next(start)
-            rows[candidate.name] = row
+        for one in self.candidates:
+            shape, size = tuple(one.parameter.shape), one.parameter.numel()
+            rows[one.name] = {"shape": shape, "K": size, "random": one.random, "reason": one.reason}
+        for one, tau, rho, prior in zip(self.chosen, self.tau, self.rho, self.priors, strict=True):
+            rows[one.name] |= {"tau": tau, "rho": rho, "prior": prior}
         return rows
 
     def __str__(self) -> str:
@@ -118,24 +106,19 @@ def _check_start(taus: Sequence[float], rhos: Sequence[float], priors: Sequence[
         if not abs(rho) < 0.5:
             raise refusal("rho", rho, "lie strictly between -0.5 and 0.5", "choose a smaller correlation")
         if rho and not kind.correlated:
-            raise refusal(
-                "rho",
-                rho,
-                f"be 0 for the family {kind.__name__}, which has no correlation",
-                'leave it out, or use family="tridiagonal"',
-            )
+            requirement = f"be 0 for the family {kind.__name__}, which has no correlation"
+            raise refusal("rho", rho, requirement, 'leave it out, or use family="tridiagonal"')
     for prior in priors:
         if not isinstance(prior, Prior):
             raise wrong_type("prior", prior, "be a tribayes.Prior", "pass e.g. tb.Prior(loc=0.0, scale=1.0)")
 
 
 def _prior_text(prior: Prior) -> str:
-    loc, scale = (_short(value) for value in (prior.loc, prior.scale))
+    loc, scale = (
+        value if isinstance(value, str) else "tensor" if isinstance(value, torch.Tensor) else f"{value:g}"
+        for value in (prior.loc, prior.scale)
+    )
     return f"N({loc}, {scale}²)"
-
-
-def _short(value: object) -> str:
-    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, int | float) else "tensor"
 
 
 @dataclass(frozen=True)
@@ -151,24 +134,69 @@ class Candidate:
     def name(self) -> str:
         return self.names[0]
 
-    def matches(self, pattern: str) -> bool:
-        """Whether any of its names fits the pattern."""
-        return any(fnmatchcase(name, pattern) for name in self.names)
-
 
 def select(module: nn.Module, where: Where) -> list[Candidate]:
     """Every parameter of `module`, marked random or not, with the reason."""
-    named = list(_named(module))
+    named: dict[nn.Parameter, list[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        named.setdefault(parameter, []).append(name)
     if not named:
         raise refusal("net", type(module).__name__, "have parameters", "there is nothing to make random in it")
-    if where is None:
-        candidates = [_default(module, names, parameter) for names, parameter in named]
-    elif callable(where):
-        candidates = [_by_predicate(where, names, parameter) for names, parameter in named]
-    else:
-        candidates = _by_patterns(_pattern_list(where), named)
-    _check(candidates, where)
+    choose = _chooser(module, where, [name for names in named.values() for name in names])
+    candidates = [Candidate(tuple(names), one, *choose(names, one)) for one, names in named.items()]
+    if not any(candidate.random for candidate in candidates):
+        reasons = ", ".join(f"{c.name} ({c.reason})" for c in candidates[:8])
+        raise refusal("where", where, "choose at least one parameter", f"these were passed over: {reasons}")
+    for candidate in candidates:
+        if candidate.random:
+            _check_parameter(candidate.name, candidate.parameter)
     return candidates
+
+
+def _chooser(module: nn.Module, where: Where, everything: list[str]) -> Chooser:
+    """(names, parameter) → whether it becomes random, and why."""
+    if where is None:
+        return partial(_by_default, module)
+    if callable(where):
+        return lambda names, parameter: (any(where(name, parameter) for name in names), "predicate")
+    kinds = "be a name pattern, a list of them, a function (name, parameter) -> bool or None"
+    patterns = pattern_list(where, kinds, "pass e.g. where='fc*'")
+    check_patterns("where", patterns, everything, "a parameter")
+    return partial(_by_patterns, patterns)
+
+
+def _by_default(module: nn.Module, names: Sequence[str], parameter: nn.Parameter) -> tuple[bool, str]:
+    owners = [type(module.get_submodule(name.rpartition(".")[0])).__name__ for name in names]
+    if not parameter.requires_grad:
+        return False, "frozen"
+    normalises = any(_NORMALISATION.search(owner) for owner in owners)
+    return (False, "normalisation") if normalises else (True, "default")
+
+
+def _by_patterns(patterns: Sequence[str], names: Sequence[str], _: nn.Parameter) -> tuple[bool, str]:
+    first = next((pattern for pattern in patterns if matches(names, pattern)), None)
+    return (False, "no pattern matches") if first is None else (True, f"matches {first!r}")
+
+
+def matches(names: Iterable[str], pattern: str) -> bool:
+    """Whether any of the names fits the pattern."""
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+def pattern_list(where: object, requirement: str, remedy: str) -> list[str]:
+    """One pattern or several as a list; an error for anything else."""
+    patterns = [where] if isinstance(where, str) else where
+    if not isinstance(patterns, Sequence) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise wrong_type("where", where, requirement, remedy)
+    return list(patterns)
+
+
+def check_patterns(argument: str, patterns: Iterable[str], names: Sequence[str], what: str) -> None:
+    """Refuse a pattern that none of the names fits."""
+    for pattern in patterns:
+        if not matches(names, pattern):
+            known = ", ".join(names[:8]) + (f", … ({len(names)} in all)" if len(names) > 8 else "")
+            raise refusal(argument, pattern, f"match {what}", f"choose among {known}")
 
 
 def per_tensor(
@@ -177,70 +205,11 @@ def per_tensor(
     """A value for each tensor: one for all, or by the first pattern that matches a name of it, else `default`."""
     if not isinstance(values, Mapping):
         return [values] * len(chosen)
-    for pattern in values:
-        if not any(candidate.matches(pattern) for candidate in chosen):
-            names = [candidate.name for candidate in chosen]
-            raise refusal(argument, pattern, "match a random parameter", f"choose among {_listing(names)}")
+    check_patterns(argument, values, [name for candidate in chosen for name in candidate.names], "a random parameter")
     return [
-        next((value for pattern, value in values.items() if candidate.matches(pattern)), default)
+        next((value for pattern, value in values.items() if matches(candidate.names, pattern)), default)
         for candidate in chosen
     ]
-
-
-def _named(module: nn.Module) -> Iterator[tuple[tuple[str, ...], nn.Parameter]]:
-    names: dict[nn.Parameter, list[str]] = {}
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        names.setdefault(parameter, []).append(name)
-    for parameter, aliases in names.items():
-        yield tuple(aliases), parameter
-
-
-def _default(module: nn.Module, names: tuple[str, ...], parameter: nn.Parameter) -> Candidate:
-    owners = [type(module.get_submodule(name.rpartition(".")[0])).__name__ for name in names]
-    if not parameter.requires_grad:
-        return Candidate(names, parameter, False, "frozen")
-    if any(_NORMALISATION.search(owner) for owner in owners):
-        return Candidate(names, parameter, False, "normalisation")
-    return Candidate(names, parameter, True, "default")
-
-
-def _by_predicate(where: Predicate, names: tuple[str, ...], parameter: nn.Parameter) -> Candidate:
-    chosen = any(where(name, parameter) for name in names)
-    return Candidate(names, parameter, chosen, "predicate")
-
-
-def _by_patterns(patterns: list[str], named: list[tuple[tuple[str, ...], nn.Parameter]]) -> list[Candidate]:
-    everything = [name for names, _ in named for name in names]
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in everything):
-            raise refusal("where", pattern, "match a parameter", f"choose among {_listing(everything)}")
-    candidates = []
-    for names, parameter in named:
-        matching = [p for p in patterns if any(fnmatchcase(name, p) for name in names)]
-        reason = f"matches {matching[0]!r}" if matching else "no pattern matches"
-        candidates.append(Candidate(names, parameter, bool(matching), reason))
-    return candidates
-
-
-def _pattern_list(where: object) -> list[str]:
-    patterns = [where] if isinstance(where, str) else where
-    if not isinstance(patterns, Sequence) or not all(isinstance(p, str) for p in patterns):
-        raise wrong_type(
-            "where",
-            where,
-            "be a name pattern, a list of them, a function (name, parameter) -> bool or None",
-            "pass e.g. where='fc*'",
-        )
-    return [p for p in patterns if isinstance(p, str)]
-
-
-def _check(candidates: list[Candidate], where: Where) -> None:
-    chosen = [c for c in candidates if c.random]
-    if not chosen:
-        reasons = ", ".join(f"{c.name} ({c.reason})" for c in candidates[:8])
-        raise refusal("where", where, "choose at least one parameter", f"these were passed over: {reasons}")
-    for candidate in chosen:
-        _check_parameter(candidate.name, candidate.parameter)
 
 
 def _check_parameter(name: str, parameter: nn.Parameter) -> None:
@@ -252,8 +221,3 @@ def _check_parameter(name: str, parameter: nn.Parameter) -> None:
         raise refusal("net", name, "have at least one entry", "leave it out with `where`")
     if not torch.isfinite(parameter).all():
         raise refusal("net", name, "be finite, but holds NaN or infinity", "repair the weights before converting")
-
-
-def _listing(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:8])
-    return shown if len(names) <= 8 else f"{shown}, … ({len(names)} in all)"

@@ -8,9 +8,9 @@ from typing import Literal, Unpack, overload
 from torch import Tensor, nn
 
 from tribayes._errors import refusal
-from tribayes.nn.conversion import Conversion, Options, Plan
-from tribayes.nn.module import BayesianModule, refuse_twice
-from tribayes.posterior.guards import rule_of
+from tribayes.nn.conversion import Options, Plan
+from tribayes.nn.module import BayesianModule, plan_for
+from tribayes.posterior.parametrisation import rule_of
 from tribayes.posterior.streams import Randomness
 
 
@@ -55,20 +55,15 @@ def to_bayesian(
           random: 4 tensors, 195 weights
           ...
     """
-    _check_options(options)
-    if dry_run:
-        refuse_twice(net)
-        plan = Conversion(**options).plan(net)
-        print(plan)
-        return plan
-    return BayesianModule(net, generator=generator, **options)
-
-
-def _check_options(options: Options) -> None:
     unknown = sorted(set(options) - set(Options.__annotations__))
     if unknown:
         known = ", ".join(Options.__annotations__)
         raise TypeError(f"to_bayesian() has no option {unknown[0]!r}; choose among {known}, generator and dry_run.")
+    if dry_run:
+        plan = plan_for(net, options)
+        print(plan)
+        return plan
+    return BayesianModule(net, generator=generator, **options)
 
 
 def to_deterministic(model: nn.Module) -> nn.Module:
@@ -84,27 +79,19 @@ def to_deterministic(model: nn.Module) -> nn.Module:
     plain = copy.deepcopy(model)
     if isinstance(plain, BayesianModule):
         return plain.module
-    _unwrap_children(plain)
-    return plain
-
-
-def _unwrap_children(module: nn.Module) -> None:
-    for parent in list(module.modules()):
+    for parent in list(plain.modules()):
         for name, child in parent._modules.items():  # named_children() gives a shared child only once
             if isinstance(child, BayesianModule):
                 setattr(parent, name, child.module)
+    return plain
 
 
 def bayesian_modules(model: nn.Module) -> list[BayesianModule]:
     """The Bayesian modules in `model`, itself included; an error where there is none."""
     found = [module for module in model.modules() if isinstance(module, BayesianModule)]
     if not found:
-        raise refusal(
-            "model",
-            type(model).__name__,
-            "contain a BayesianModule",
-            "convert it first: tribayes.to_bayesian(net)",
-        )
+        remedy = "convert it first: tribayes.to_bayesian(net)"
+        raise refusal("model", type(model).__name__, "contain a BayesianModule", remedy)
     return found
 
 

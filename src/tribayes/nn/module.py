@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from tribayes._errors import refusal, wrong_type
-from tribayes.nn.conversion import Conversion, Options
+from tribayes.nn.conversion import Options, Plan, plan_conversion
 from tribayes.nn.table import PosteriorRow, PosteriorTable
 from tribayes.nn.twin import Twin
 from tribayes.posterior.draw.plain import flat, sources_of
 from tribayes.posterior.family import Law
-from tribayes.posterior.guards import Rule, guard_means_, rule_of
+from tribayes.posterior.parametrisation import Rule, guard_means_, rule_of
 from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness
 
@@ -49,8 +49,7 @@ class BayesianModule(nn.Module):
 
     def __init__(self, module: nn.Module, *, generator: Randomness = None, **options: Unpack[Options]) -> None:
         super().__init__()
-        refuse_twice(module)
-        plan = Conversion(**options).plan(module)
+        plan = plan_for(module, options)
         means = [candidate.parameter for candidate in plan.chosen]
         self.module = module
         self._given: Draw | None = None  # weights to use instead of fresh ones; set on twins only (stage.py)
@@ -138,12 +137,8 @@ class BayesianModule(nn.Module):
     def posterior(self) -> PosteriorTable:
         """name, shape, K, τ and ρ of every random tensor."""
         numbers = zip(self.means(), self.family.describe(self._means()), strict=True)
-        return PosteriorTable(
-            tuple(
-                PosteriorRow(name=name, shape=tuple(mean.shape), K=mean.numel(), tau=tau, rho=rho)
-                for (name, mean), (tau, rho) in numbers
-            )
-        )
+        rows = (PosteriorRow(name, tuple(mean.shape), mean.numel(), *pair) for (name, mean), pair in numbers)
+        return PosteriorTable(tuple(rows))
 
     @torch.no_grad()
     def stabilise_(self, rule: Rule, generator: Randomness = None) -> None:
@@ -163,9 +158,7 @@ class BayesianModule(nn.Module):
     @torch.no_grad()
     def _leave_zero_(self, generator: Randomness) -> None:
         means = self._means()
-        sources = sources_of(means, generator)
-        for mean in means:
-            guard_means_(mean, rule_of("paper"), sources[mean.device])
+        guard_means_(means, rule_of("paper"), sources_of(means, generator))
 
     def _check_weights(self, weights: Draw) -> None:
         if not isinstance(weights, Mapping):
@@ -175,12 +168,8 @@ class BayesianModule(nn.Module):
                 raise refusal("weights", name, f"name a random parameter of {self._names}", "correct the name")
             shape = _parameter(self.module, name).shape
             if value.shape != shape:
-                raise refusal(
-                    "weights",
-                    tuple(value.shape),
-                    f"have the shape {tuple(shape)} for {name!r}",
-                    "for a stack of draws use torch.func.vmap(model.apply_weights, in_dims=(0, None)) or a loop",
-                )
+                remedy = "for a stack of draws use torch.func.vmap(model.apply_weights, in_dims=(0, None)) or a loop"
+                raise refusal("weights", tuple(value.shape), f"have the shape {tuple(shape)} for {name!r}", remedy)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         stored = state_dict.get(f"{prefix}layout")
@@ -234,16 +223,14 @@ def _fingerprint(names: tuple[str, ...], means: list[nn.Parameter]) -> Tensor:
     return torch.tensor(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big"))
 
 
-def refuse_twice(module: nn.Module) -> None:
-    """Refuse a network that is Bayesian already, in whole or in part."""
-    if not isinstance(module, nn.Module):
-        return  # make_plan says so
-    for name, child in module.named_modules():
+def plan_for(net: nn.Module, options: Options) -> Plan:
+    """What converting this network will do; an error for one that is Bayesian already, in whole or in part."""
+    if not isinstance(net, nn.Module):
+        raise wrong_type("net", net, "be a torch.nn.Module", "pass the network itself")
+    for name, child in net.named_modules():
         if isinstance(child, BayesianModule):
             where = f"its part {name!r} is" if name else "it is"
-            raise refusal(
-                "net",
-                type(module).__name__,
-                f"not be converted twice, but {where} a BayesianModule already",
-                "use it as it is, or take tribayes.to_deterministic(net) first",
-            )
+            requirement = f"not be converted twice, but {where} a BayesianModule already"
+            remedy = "use it as it is, or take tribayes.to_deterministic(net) first"
+            raise refusal("net", type(net).__name__, requirement, remedy)
+    return plan_conversion(net, **options)

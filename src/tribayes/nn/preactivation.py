@@ -58,7 +58,13 @@ class Window:
     ) -> Self:
         """From the arguments of torch's convolutions, for a kernel of this size."""
         steps = _each(dilation, len(size))
-        return cls(_each(stride, len(size)), _edges(size, padding, steps), steps, groups)
+        if padding == "same":  # torch puts the odd one after
+            reach = [step * (length - 1) for step, length in zip(steps, size, strict=True)]
+            edges = tuple((total // 2, total - total // 2) for total in reach)
+        else:
+            width = 0 if isinstance(padding, str) else padding
+            edges = tuple((edge, edge) for edge in _each(width, len(size)))
+        return cls(_each(stride, len(size)), edges, steps, groups)
 
     @property
     def axes(self) -> int:
@@ -89,14 +95,6 @@ def _each(value: Steps, axes: int) -> tuple[int, ...]:
     return tuple(value) if len(value) == axes else tuple(value) * axes
 
 
-def _edges(size: Sequence[int], padding: Steps | str, dilation: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    if padding == "same":  # torch puts the odd one after
-        reach = [step * (length - 1) for step, length in zip(dilation, size, strict=True)]
-        return tuple((total // 2, total - total // 2) for total in reach)
-    width = 0 if isinstance(padding, str) else padding
-    return tuple((edge, edge) for edge in _each(width, len(size)))
-
-
 @dataclass(frozen=True)
 class WeightNoise:
     """Means m and scales s of a weight tensor (O, I / groups, *size), and (α, β); None for uncorrelated weights."""
@@ -113,12 +111,9 @@ class WeightNoise:
             return cls(mean, law.stddev.reshape(shape), correlation.mixing(law.coefficient))
         if isinstance(law, FactorisedNormal):
             return cls(mean, law.base_dist.scale.expand(law.mean.shape).reshape(shape), None)
-        raise refusal(
-            "family",
-            type(law).__name__,
-            "give laws whose neighbour correlation is known, TridiagonalNormal or FactorisedNormal",
-            'use estimator="plain" and sampled networks, which need only draws',
-        )
+        known = "give laws whose neighbour correlation is known, TridiagonalNormal or FactorisedNormal"
+        remedy = 'use estimator="plain" and sampled networks, which need only draws'
+        raise refusal("family", type(law).__name__, known, remedy)
 
 
 @dataclass(frozen=True)
@@ -141,8 +136,7 @@ class Preactivation:
         if self.ends is None:
             return None
         first, last = self.ends
-        pairs = first.shape[self.axis] - 1
-        return last.narrow(self.axis, 0, pairs) * first.narrow(self.axis, 1, pairs)
+        return torch.mul(*_apart(last, first, self.axis, 1))
 
 
 def preactivation(noise: WeightNoise, inputs: Tensor, window: Window) -> Preactivation:
@@ -160,9 +154,10 @@ def preactivation(noise: WeightNoise, inputs: Tensor, window: Window) -> Preacti
             return Preactivation(mean, window.slide(padded.square(), noise.scale.square()), None, window.channels)
         alpha, beta = noise.mixing
         inner = window.slide(padded.square(), noise.scale.square() * _own_shares(noise.scale, alpha, beta))
-        for kernel, products in _neighbours(noise.scale, padded, window):
+        image = padded.unflatten(window.channels, (window.groups, noise.scale.shape[1]))  # neighbours are of one group
+        for kernel, products in _neighbours(noise.scale, image, window):
             inner = inner + 2 * alpha * beta * window.slide(products, kernel)
-        first, last = _ends(noise.scale, padded, window, mean.shape)
+        first, last = _ends(noise.scale, image, window, mean.shape)
         return Preactivation(mean, inner, (beta * first, alpha * last), window.channels)
 
 
@@ -173,7 +168,7 @@ def _own_shares(scale: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
     return (1 - beta.square() * (place == 0) - alpha.square() * (place == weights - 1)).reshape(shape)
 
 
-def _neighbours(scale: Tensor, padded: Tensor, window: Window) -> Iterator[tuple[Tensor, Tensor]]:
+def _neighbours(scale: Tensor, image: Tensor, window: Window) -> Iterator[tuple[Tensor, Tensor]]:
     """(kernel of s_i s_{i+1}, image of x_i x_{i+1}) for each kind of neighbours.
 
     From a weight to its successor one axis of (channel, *size) goes up by a step, those after it fall back from their
@@ -181,7 +176,6 @@ def _neighbours(scale: Tensor, padded: Tensor, window: Window) -> Iterator[tuple
     """
     size = scale.shape[1:]
     steps = (1, *window.dilation)
-    image = padded.unflatten(window.channels, (window.groups, size[0]))  # neighbours are of one group
     for rising in range(len(size)):
         if size[rising] == 1:
             continue
@@ -200,19 +194,14 @@ def _apart(before: Tensor, after: Tensor, axis: int, distance: int) -> tuple[Ten
     return before.narrow(axis, 0, length), after.narrow(axis, distance, length)
 
 
-def _ends(scale: Tensor, padded: Tensor, window: Window, shape: torch.Size) -> tuple[Tensor, Tensor]:
+def _ends(scale: Tensor, image: Tensor, window: Window, shape: torch.Size) -> tuple[Tensor, Tensor]:
     """s_o1 x_1 and s_oI x_I of every output, both of the shape of y."""
     size = scale.shape[1:]
-    image = padded.unflatten(window.channels, (window.groups, size[0]))
     x_first, x_last = image.select(window.channels, 0), image.select(window.channels, size[0] - 1)  # (..., G, *space)
     for axis in range(-window.axes, 0):
         stride, reach = window.stride[axis], (size[axis] - 1) * window.dilation[axis]
-        place = torch.arange(shape[axis], device=padded.device) * stride
+        place = torch.arange(shape[axis], device=image.device) * stride
         x_first, x_last = x_first.index_select(axis, place), x_last.index_select(axis, place + reach)
-    rows = scale.flatten(1)
-    column = (-1, *[1] * window.axes)
-    repeats = len(rows) // window.groups
-    return (
-        rows[:, 0].reshape(column) * x_first.repeat_interleave(repeats, window.channels),
-        rows[:, -1].reshape(column) * x_last.repeat_interleave(repeats, window.channels),
-    )
+    rows = scale.flatten(1).reshape(len(scale), -1, *[1] * window.axes)
+    x_first, x_last = (x.repeat_interleave(len(rows) // window.groups, window.channels) for x in (x_first, x_last))
+    return rows[:, 0] * x_first, rows[:, -1] * x_last

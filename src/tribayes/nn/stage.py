@@ -7,12 +7,12 @@ each of its Bayesian modules, in the order of `model.modules()`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import Tensor, nn
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import refusal
+from tribayes.nn.conversion import check_patterns, matches, pattern_list
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.module import BayesianModule, Draw
 from tribayes.nn.twin import Twin
@@ -80,24 +80,13 @@ def chosen_names(model: nn.Module, where: str | Sequence[str] | None) -> list[se
     """For each Bayesian module, its own names of the tensors whose full name matches a pattern; None for all."""
     if where is None:
         return None
-    patterns = [where] if isinstance(where, str) else where
-    if not isinstance(patterns, Sequence) or not all(isinstance(pattern, str) for pattern in patterns):
-        raise wrong_type("where", where, "be a name pattern or several", 'pass e.g. where="*.weight"')
+    patterns = pattern_list(where, "be a name pattern or several", 'pass e.g. where="*.weight"')
     if not patterns:
         raise refusal("where", where, "name at least one pattern", "leave it out to draw every random tensor")
     names = random_names(model)
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for group in names for name in group):
-            known = ", ".join(name for group in names for name in group[:4])
-            raise refusal("where", pattern, "match a random tensor of the model", f"choose among {known} …")
-    return [
-        {
-            own
-            for own, name in zip(module.random_names, group, strict=True)
-            if any(fnmatchcase(name, p) for p in patterns)
-        }
-        for module, group in zip(bayesian_modules(model), names, strict=True)
-    ]
+    check_patterns("where", patterns, [name for group in names for name in group], "a random tensor of the model")
+    groups = (zip(m.random_names, group, strict=True) for m, group in zip(bayesian_modules(model), names, strict=True))
+    return [{own for own, name in group if any(matches([name], pattern) for pattern in patterns)} for group in groups]
 
 
 def sample_model(model: nn.Module, stream: Stream, only: Sequence[set[str]] | None = None) -> list[dict[str, Tensor]]:
@@ -105,9 +94,8 @@ def sample_model(model: nn.Module, stream: Stream, only: Sequence[set[str]] | No
 
     `only` restricts it to some names of each module; the rest stays at its means.
     """
-    modules = bayesian_modules(model)
-    draws = [module.sample_weights(generator=stream.child(number)) for number, module in enumerate(modules)]
-    return restricted(draws, only)
+    modules = enumerate(bayesian_modules(model))
+    return restricted([module.sample_weights(generator=stream.child(number)) for number, module in modules], only)
 
 
 def restricted(draws: Sequence[dict[str, Tensor]], only: Sequence[set[str]] | None) -> list[dict[str, Tensor]]:

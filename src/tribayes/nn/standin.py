@@ -7,11 +7,12 @@ an error that names it, never an approximation that nobody asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from tribayes._errors import refusal
 from tribayes.nn.convert import bayesian_modules
@@ -45,18 +46,20 @@ class StandIn(Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
+        kwargs = kwargs or {}
         if func in _LOOKS:
             with torch._C.DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
+                return func(*args, **kwargs)
         rule = cls.rules.get(getattr(func, "__name__", ""))
         if rule is None:
-            raise cls.refused(_name_of(func), (*args, *(kwargs or {}).values()))
-        return rule(*args, **(kwargs or {}))
+            operation = torch.overrides.resolve_name(func) or getattr(func, "__name__", repr(func))
+            raise cls.refused(operation, (*args, *kwargs.values()))
+        return rule(*args, **kwargs)
 
     @classmethod
     def refused(cls, operation: str, operands: Any) -> ValueError:
         """The error for an operation without a rule: it names the operation, and the weight where there is one."""
-        weight = next(_weights_among(operands), None)
+        weight = next((one for one in tree_leaves(operands) if isinstance(one, RandomWeight)), None)
         use = f"uses {operation}" if weight is None else f"uses the random weight {weight.full_name!r} in {operation}"
         return refusal(*cls.chosen, f"meet operations it knows, but the network {use}", cls.remedy)
 
@@ -78,20 +81,16 @@ class RandomWeight(StandIn):
         return weight
 
     def noise(self) -> WeightNoise:
-        """What a layer needs to know, asked once: a second use would have to meet the same draw, and could not."""
-        self._use()
-        return WeightNoise.of(self.law, self.shape)
+        """What a layer needs to know of a weight, asked once."""
+        return WeightNoise.of(self.bias_law(), self.shape)
 
     def bias_law(self) -> Law:
-        """The law of a bias, asked once."""
-        self._use()
-        return self.law
-
-    def _use(self) -> None:
+        """What it needs to know of a bias, asked once: a second use would have to meet the same draw, and could not."""
         if self.used:
             requirement = f"meet each random weight once, but the network uses {self.full_name!r} again"
             raise refusal(*self.chosen, requirement, self.remedy)
         self.used = True
+        return self.law
 
 
 def stand_ins(model: torch.nn.Module, build: Callable[[str, Tensor, Law], RandomWeight]) -> list[dict[str, Tensor]]:
@@ -102,15 +101,3 @@ def stand_ins(model: torch.nn.Module, build: Callable[[str, Tensor, Law], Random
         means = zip(names, module.means(), strict=True)
         draws.append({own: build(full, mean, laws[own]) for full, (own, mean) in means})
     return draws
-
-
-def _weights_among(operands: Any) -> Iterator[RandomWeight]:
-    for operand in operands:
-        if isinstance(operand, RandomWeight):
-            yield operand
-        elif isinstance(operand, list | tuple):
-            yield from _weights_among(operand)
-
-
-def _name_of(func: Any) -> str:
-    return torch.overrides.resolve_name(func) or getattr(func, "__name__", repr(func))

@@ -42,40 +42,32 @@ class Twin:
         self._known: dict[int, Any] = dict(replaced)
         self._pairs: list[tuple[nn.Module, nn.Module]] = []
         self._own_buffers = own_buffers
-        self.network = self._module(network)
+        self.network: nn.Module = self._module(network)
         for original, copy in self._pairs:
             self._translate(original, copy)
         self._begun = [copy.__dict__.copy() for _, copy in self._pairs]
 
     def hand_back(self) -> None:
         """Let the network have the plain attributes that its twin has set on itself while it ran."""
+        back: Twin = object.__new__(Twin)  # the way from modules of the twin to the network's
+        back._known = {id(copy): original for original, copy in self._pairs}
         for (original, copy), begun in zip(self._pairs, self._begun, strict=True):
             for name, value in copy.__dict__.items():
                 if begun.get(name, begun) is not value and name not in _STRUCTURE:
-                    original.__dict__[name] = self._back()._translated(value)
-
-    def _back(self) -> Twin:
-        """The way back, from modules of the twin to the network's."""
-        back: Twin = object.__new__(Twin)
-        back._known = {id(copy): original for original, copy in self._pairs}
-        return back
+                    original.__dict__[name] = back._translated(value)
 
     def match_modes(self) -> None:
         """Training or evaluation mode as the network's parts are now."""
         for original, copy in self._pairs:
             copy.training = original.training
 
-    def _module(self, module: nn.Module) -> nn.Module:
+    def _module(self, module: Any) -> Any:
         """The copy of a module and of what it is made of; attributes are translated later, when all copies are made."""
         if id(module) in self._known:
-            known: nn.Module = self._known[id(module)]
-            return known
+            return self._known[id(module)]
         if is_compiled(module):  # code compiled for the network serves its twin, too
-            wrapper: Any = module
-            wrapped: nn.Module = wrapper.dynamo_ctx(self._module(wrapper._orig_mod))
-            self._known[id(module)] = wrapped
-            return wrapped
-        copy: nn.Module = object.__new__(type(module))
+            return self._known.setdefault(id(module), module.dynamo_ctx(self._module(module._orig_mod)))
+        copy = object.__new__(type(module))
         self._known[id(module)] = copy
         self._pairs.append((module, copy))
         own = module.__dict__.copy()
@@ -85,23 +77,22 @@ class Twin:
         }
         own["_compiled_call_impl"] = None  # of `module.compile()`: it would call the network itself
         if self._own_buffers:
-            own["_buffers"] = {name: self._buffer(value) for name, value in module._buffers.items()}
+            own["_buffers"] = {
+                name: None if value is None else self._known.setdefault(id(value), value.clone())
+                for name, value in module._buffers.items()
+            }
         object.__setattr__(copy, "__dict__", own)
         return copy
 
-    def _buffer(self, value: Any) -> Any:
-        if value is not None and id(value) not in self._known:
-            self._known[id(value)] = value.clone()
-        return None if value is None else self._known[id(value)]
-
-    def _translate(self, original: nn.Module, copy: nn.Module) -> None:
+    def _translate(self, original: Any, copy: nn.Module) -> None:
         own = copy.__dict__
         for name in own.keys() - _STRUCTURE:
             value = own[name]
             if not isinstance(value, _UNTOUCHED):
                 own[name] = self._translated(value)
-        if original._compiled_call_impl is not None:
-            copy._compiled_call_impl = _compiler_of(original._compiled_call_impl)(copy._call_impl)
+        if original._compiled_call_impl is not None:  # what compiled it is kept nowhere else, with its options
+            (compiler,) = original._compiled_call_impl.get_compiler_config.__closure__
+            copy._compiled_call_impl = compiler.cell_contents(copy._call_impl)
 
     def _translated(self, value: Any) -> Any:
         """A value with parts of the network replaced by the twin's; the value itself where it refers to none."""
@@ -153,12 +144,6 @@ class Twin:
 def is_compiled(module: nn.Module) -> bool:
     """Whether this is what `torch.compile` makes of a module. To ask for its class would import all of the compiler."""
     return "_orig_mod" in module._modules and hasattr(module, "dynamo_ctx")
-
-
-def _compiler_of(compiled: Any) -> Any:
-    """What `module.compile(...)` compiled with. Its options are kept nowhere but in the compiled call."""
-    (cell,) = compiled.get_compiler_config.__closure__
-    return cell.cell_contents
 
 
 def _content(cell: Any) -> Any:

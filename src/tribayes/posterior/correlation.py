@@ -27,11 +27,6 @@ def coefficient_of(rho: Tensor) -> Tensor:
     return 2 * rho / (1 + root)
 
 
-def rho_of(coefficient: Tensor) -> Tensor:
-    """The correlation ρ = t / (1 + t²)."""
-    return coefficient / (1 + coefficient.square())
-
-
 def mixing(coefficient: Tensor, tau: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
     """The weights (τα, τβ) of τ ε_i = τα x_i + τβ x_{i−1}: α² + β² = 1 and αβ = ρ."""
     current = tau / torch.hypot(coefficient, torch.ones_like(coefficient))
@@ -40,14 +35,8 @@ def mixing(coefficient: Tensor, tau: Tensor | float = 1.0) -> tuple[Tensor, Tens
 
 def correlate(normals: Tensor, current: Tensor, previous: Tensor) -> Tensor:
     """Neighbours mixed: A x_i + B x_{i−1}, (..., K + 1) → (..., K). With `mixing`'s weights, ε ~ N(0, T(ρ))."""
-    x_before, x = neighbours(normals)
-    return torch.addcmul(x * current.unsqueeze(-1), x_before, previous.unsqueeze(-1))
-
-
-def neighbours(normals: Tensor) -> tuple[Tensor, Tensor]:
-    """x_{i−1} and x_i for i = 1 … K, as views of x_0 … x_K."""
-    size = normals.shape[-1] - 1
-    return normals.narrow(-1, 0, size), normals.narrow(-1, 1, size)
+    before, own = normals[..., :-1], normals[..., 1:]
+    return torch.addcmul(own * current.unsqueeze(-1), before, previous.unsqueeze(-1))
 
 
 def log_determinant(coefficient: Tensor, size: int | Tensor) -> Tensor:

@@ -1,6 +1,11 @@
-"""The laws of one tensor as torch distributions.
+"""The laws of one tensor as torch distributions, and their Kullback-Leibler divergences to a Gaussian prior.
 
-The paper's is N(m, Σ) with Σ = τ² diag|m| T(ρ) diag|m|; what it is compared with are independent Gaussians.
+The paper's is N(m, Σ) with Σ = τ² diag|m| T(ρ) diag|m|; what it is compared with are independent Gaussians. Equation
+(30) with its constant worked out:
+
+    KL = ½ [ K ln ζ² − K ln τ² − Σ ln m_i² − ln det T + (τ²‖m‖² + ‖m − μ‖²)/ζ² − K ]
+
+All of it is summed over the last axis; a prior `Normal(loc, scale)` may be scalar or have one entry per weight.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, Independent, Normal, constraints
+from torch.distributions import Distribution, Independent, Normal, constraints, register_kl
 
 from tribayes._errors import check_all, refusal, wrong_type
 from tribayes.posterior import correlation
@@ -107,9 +112,7 @@ class TridiagonalNormal(Distribution):
     def mean(self) -> Tensor:
         return self.loc
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = mean
 
     @property
     def stddev(self) -> Tensor:
@@ -139,18 +142,13 @@ class TridiagonalNormal(Distribution):
         """Σ as a dense (..., K, K) matrix: for looking at small cases."""
         entries = math.prod(self.batch_shape) * self.size**2
         if entries > _LARGEST_DENSE:
-            raise refusal(
-                "K",
-                self.size,
-                f"be small enough for a dense covariance of at most {_LARGEST_DENSE:,} entries "
-                f"(this one has {entries:,})",
-                "use `variance`, `rho` and `factor`, which say the same in O(K)",
-            )
+            limit = f"at most {_LARGEST_DENSE:,} entries (this one has {entries:,})"
+            remedy = "use `variance`, `rho` and `factor`, which say the same in O(K)"
+            raise refusal("K", self.size, f"be small enough for a dense covariance of {limit}", remedy)
         scale = self.stddev
         beside = self.rho.unsqueeze(-1) * scale[..., :-1] * scale[..., 1:]
-        return (
-            torch.diag_embed(scale.square()) + torch.diag_embed(beside, offset=1) + torch.diag_embed(beside, offset=-1)
-        )
+        diagonal, below, above = scale.square(), torch.diag_embed(beside, -1), torch.diag_embed(beside, 1)
+        return torch.diag_embed(diagonal) + above + below
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> TridiagonalNormal:
         law = self._get_checked_instance(TridiagonalNormal, _instance)
@@ -183,11 +181,8 @@ class TridiagonalNormal(Distribution):
 
     def _log_determinant(self) -> Tensor:
         """ln det Σ = K ln τ² + Σ ln m_i² + ln det T."""
-        return (
-            2 * self.size * torch.log(self._tau)
-            + self.loc.abs().log().sum(-1) * 2
-            + correlation.log_determinant(self._coefficient, self.size)
-        )
+        scales = 2 * self.size * torch.log(self._tau) + self.loc.abs().log().sum(-1) * 2
+        return scales + correlation.log_determinant(self._coefficient, self.size)
 
 
 class FactorisedNormal(Independent[Normal]):
@@ -228,34 +223,63 @@ def _like(loc: Tensor, name: str, value: Tensor | float) -> Tensor:
     try:
         torch.broadcast_shapes(loc.shape[:-1], tensor.shape)
     except RuntimeError as error:
-        raise refusal(
-            name,
-            tensor,
-            f"broadcast against the batch shape {tuple(loc.shape[:-1])} of `loc` (its shape less the last axis)",
-            f"give one {name} per vector of means",
-        ) from error
+        shape = f"the batch shape {tuple(loc.shape[:-1])} of `loc` (its shape less the last axis)"
+        raise refusal(name, tensor, f"broadcast against {shape}", f"give one {name} per vector of means") from error
     return tensor
 
 
 def _check_values(loc: Tensor, tau: Tensor, rho: Tensor) -> None:
-    check_all(
-        "loc",
-        loc,
-        torch.isfinite(loc) & (loc != 0),
-        "be finite and non-zero everywhere, since the standard deviation is τ|m|",
-        "replace zeros by a small number such as ±1e-6 (tribayes.stabilise_ does)",
-    )
-    check_all(
-        "tau",
-        tau,
-        torch.isfinite(tau) & (tau > 0),
-        "be finite and positive",
-        "it is the standard deviation relative to |m|, such as 0.05",
-    )
-    check_all(
-        "rho",
-        rho,
-        rho.abs() < 0.5,
-        "lie strictly between -0.5 and 0.5, or the tridiagonal covariance need not be positive definite",
-        "choose a smaller correlation",
-    )
+    requirement = "be finite and non-zero everywhere, since the standard deviation is τ|m|"
+    remedy = "replace zeros by a small number such as ±1e-6 (tribayes.stabilise_ does)"
+    check_all("loc", loc, torch.isfinite(loc) & (loc != 0), requirement, remedy)
+    remedy = "it is the standard deviation relative to |m|, such as 0.05"
+    check_all("tau", tau, torch.isfinite(tau) & (tau > 0), "be finite and positive", remedy)
+    requirement = "lie strictly between -0.5 and 0.5, or the tridiagonal covariance need not be positive definite"
+    check_all("rho", rho, rho.abs() < 0.5, requirement, "choose a smaller correlation")
+
+
+def multiplicative_sums(mean: Tensor, prior: Normal) -> tuple[Tensor, Tensor]:
+    """What (30) sums over the weights: Σ [(m − μ)²/ζ² + ln ζ² − ln m²], and Σ m²/ζ², which τ² multiplies."""
+    _check_prior(prior, mean.shape[-1:])
+    log_scale = prior.scale.log().expand(*prior.scale.shape[:-1], mean.shape[-1]).sum(-1)
+    fixed = ((mean - prior.loc) / prior.scale).square().sum(-1) + 2 * (log_scale - mean.abs().log().sum(-1))
+    return fixed, (mean / prior.scale).square().sum(-1)
+
+
+def combined(fixed: Tensor, relative: Tensor, size: int | Tensor, tau: Tensor, coefficient: Tensor) -> Tensor:
+    """(30) from its sums over the K = size weights."""
+    determinant = correlation.log_determinant(coefficient, size)
+    return 0.5 * (fixed + tau.square() * relative - size * (1 + 2 * tau.log()) - determinant)
+
+
+def factorised_divergence(mean: Tensor, scale: Tensor, loc: Tensor, zeta: Tensor) -> Tensor:
+    """KL of N(m, s²) from N(μ, ζ²) for each weight."""
+    ratio, distance = scale / zeta, (mean - loc) / zeta
+    return 0.5 * (ratio.square() + distance.square() - 1) - ratio.log()
+
+
+@register_kl(TridiagonalNormal, Normal)
+def _tridiagonal_normal(posterior: TridiagonalNormal, prior: Normal) -> Tensor:
+    sums = multiplicative_sums(posterior.loc, prior)
+    return combined(*sums, posterior.size, posterior.tau, posterior.coefficient)
+
+
+@register_kl(TridiagonalNormal, Independent)
+def _tridiagonal_independent(posterior: TridiagonalNormal, prior: Independent[Any]) -> Tensor:
+    if not isinstance(prior.base_dist, Normal) or prior.reinterpreted_batch_ndims != 1:
+        raise NotImplementedError(f"no closed form is known for the divergence to {prior}")
+    return _tridiagonal_normal(posterior, prior.base_dist)
+
+
+@register_kl(FactorisedNormal, Normal)
+def _factorised_normal(posterior: FactorisedNormal, prior: Normal) -> Tensor:
+    # written out: torch's dispatch for (Normal, Normal) breaks the graph of a compiled first call
+    _check_prior(prior, posterior.event_shape)
+    return factorised_divergence(posterior.mean, posterior.stddev, prior.loc, prior.scale).sum(-1)
+
+
+def _check_prior(prior: Normal, event_shape: torch.Size) -> None:
+    if prior.batch_shape and prior.batch_shape[-1] not in (1, event_shape[0]):
+        requirement = f"be scalar or have a last axis of K = {event_shape[0]} entries"
+        remedy = "give one loc and scale for all weights, or one per weight"
+        raise refusal("prior", tuple(prior.batch_shape), requirement, remedy)

@@ -17,11 +17,10 @@ from torch.distributions import kl_divergence
 from tribayes._errors import refusal, wrong_type
 from tribayes.posterior import draw as drawing
 from tribayes.posterior import parametrisation
-from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal
-from tribayes.posterior.divergence import factorised_divergence
+from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal, factorised_divergence
 from tribayes.posterior.draw import plain
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
-from tribayes.posterior.guards import Rule, guard_delta_, guard_means_
+from tribayes.posterior.parametrisation import Rule, guard_means_
 from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness, Seeds
 
@@ -96,9 +95,7 @@ class Family(nn.Module, ABC):
     def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
         """Apply the guards to means and raw parameters, in place."""
         if self.multiplicative:
-            sources = plain.sources_of(means, randomness)
-            for mean in means:
-                guard_means_(mean, rule, sources[mean.device])
+            guard_means_(means, rule, plain.sources_of(means, randomness))
 
 
 class Diagonal(Family):
@@ -157,12 +154,8 @@ class Tridiagonal(Diagonal):
         return self.gamma
 
     def laws(self, means: Means) -> list[Law]:
-        gamma = plain.single(self.gamma)
-        columns = (
-            parametrisation.tau_of(plain.single(self.delta)),
-            parametrisation.rho_of(gamma),
-            parametrisation.coefficient_of(gamma),
-        )
+        tau, gamma = parametrisation.tau_of(plain.single(self.delta)), plain.single(self.gamma)
+        columns = tau, parametrisation.rho_of(gamma), parametrisation.coefficient_of(gamma)
         numbers = zip(means, *(column.unbind() for column in columns), strict=True)
         return [
             TridiagonalNormal(mean, tau.to(mean), rho.to(mean), validate_args=False, coefficient=t.to(mean))
@@ -208,18 +201,14 @@ class MeanField(Family):
     def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
         del means, randomness
         for raw in self.raw_scale:
-            guard_delta_(raw, rule)
+            raw.clamp_(min=rule.smallest_delta)
 
     def _all_scales(self) -> Tensor:
         """s of all tensors, end to end."""
         return parametrisation.tau_of(_joined([plain.flat(raw) for raw in self.raw_scale]))
 
 
-FAMILIES: dict[str, type[Family]] = {
-    "tridiagonal": Tridiagonal,
-    "diagonal": Diagonal,
-    "mean_field": MeanField,
-}
+FAMILIES: dict[str, type[Family]] = {"tridiagonal": Tridiagonal, "diagonal": Diagonal, "mean_field": MeanField}
 
 
 def family_of(family: str | type[Family]) -> type[Family]:

@@ -72,11 +72,8 @@ def _fitted(name: str, field: str, value: float | Tensor, mean: Tensor) -> Tenso
     if not isinstance(value, Tensor):
         return torch.tensor(float(value), dtype=mean.dtype, device=mean.device)
     if value.numel() != 1 and value.shape != mean.shape:
-        raise refusal(
-            f"prior.{field}",
-            value,
-            f"be a scalar or have the shape {tuple(mean.shape)} of {name!r}",
-            "give each tensor its own prior: prior={'pattern': tb.Prior(...), ...}",
-        )
-    flat = value.detach().reshape(-1) if value.numel() != 1 else value.detach().reshape(())
+        requirement = f"be a scalar or have the shape {tuple(mean.shape)} of {name!r}"
+        remedy = "give each tensor its own prior: prior={'pattern': tb.Prior(...), ...}"
+        raise refusal(f"prior.{field}", value, requirement, remedy)
+    flat = value.detach().reshape(() if value.numel() == 1 else -1)
     return flat.to(dtype=mean.dtype, device=mean.device).clone()

@@ -70,12 +70,8 @@ def checked(randomness: Randomness) -> torch.Generator | Stream | None:
     if randomness is None or isinstance(randomness, torch.Generator | Stream):
         return randomness
     if isinstance(randomness, bool) or not isinstance(randomness, int):
-        raise wrong_type(
-            "generator",
-            randomness,
-            "be a torch.Generator, an integer seed or None",
-            "pass e.g. generator=0 or generator=torch.Generator(device).manual_seed(0)",
-        )
+        remedy = "pass e.g. generator=0 or generator=torch.Generator(device).manual_seed(0)"
+        raise wrong_type("generator", randomness, "be a torch.Generator, an integer seed or None", remedy)
     return Stream((randomness,))
 
 

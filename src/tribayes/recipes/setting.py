@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, get_origin, get_type_hints
 
 from tribayes._errors import refusal
-from tribayes.posterior.guards import RULES
+from tribayes.posterior.parametrisation import RULES
 from tribayes.recipes.networks import NETWORKS
 from tribayes.runs.records import is_of
 

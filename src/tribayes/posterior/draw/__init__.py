@@ -7,14 +7,13 @@ differ between CPU and GPU, their law does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 
 from torch import Tensor
 
 from tribayes.posterior.draw import cpu, cuda, plain
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
-from tribayes.posterior.guards import Rule, guard_delta_, guard_gamma_, guard_means_
+from tribayes.posterior.parametrisation import Rule, guard_gamma_, guard_means_
 from tribayes.posterior.streams import Randomness, Seeds
 
 PLAIN, CPU, TRITON = "plain", "cpu", "triton"
@@ -22,7 +21,7 @@ PLAIN, CPU, TRITON = "plain", "cpu", "triton"
 _HAS_TRITON = find_spec("triton") is not None  # asked once: torch.compile does not trace it
 
 
-def implementation_for(means: Sequence[Tensor], delta: Tensor, gamma: Tensor) -> str:
+def implementation_for(means: Means, delta: Tensor, gamma: Tensor) -> str:
     """Which implementation draws these tensors."""
     if delta.is_cuda:
         return TRITON if _HAS_TRITON and cuda.can_draw(means, delta) else PLAIN
@@ -59,21 +58,20 @@ def draw(
 
 
 def guard_(
-    means: Sequence[Tensor],
+    means: Means,
     delta: Tensor,
     gamma: Tensor | None,
     rule: Rule,
     randomness: Randomness = None,
     implementation: str | None = None,
 ) -> None:
-    """All guards (guards.py), in place; in one launch where the kernels draw. γ is None where there is none."""
+    """All guards (parametrisation.py), in place; one launch where the kernels draw. γ is None where there is none."""
     chosen = implementation or implementation_for(means, delta, delta if gamma is None else gamma)
     if chosen == TRITON:
         cuda.guard_(means, delta, gamma, rule, randomness)
         return
     sources = plain.sources_of([*means, delta], randomness)
-    for mean in means:
-        guard_means_(mean, rule, sources[mean.device])
-    guard_delta_(delta, rule)
+    guard_means_(means, rule, sources)
+    delta.clamp_(min=rule.smallest_delta)
     if gamma is not None:
-        guard_gamma_(gamma, rule, sources[gamma.device])
+        guard_gamma_(gamma, rule, sources)

@@ -47,38 +47,31 @@ def draw(
     """As `tribayes.posterior.draw.draw`, from the same normals as the plain one."""
     sources = plain.sources_of(means, randomness)
     rows = [mean.reshape(-1) for mean in means]
-    rounds = []
-    for number in range(count or 1):
-        given = _Given(plain.normals_for(rows, sources), priors if number == 0 else None)
-        *drawn, divergence = _Draw.apply(given, delta, gamma, *rows)
-        rounds.append((drawn, divergence))
-    columns = zip(means, *(drawn for drawn, _ in rounds), strict=True)
+    rounds = [
+        _Draw.apply(plain.normals_for(rows, sources), None if number else priors, delta, gamma, *rows)
+        for number in range(count or 1)
+    ]
+    *columns, divergences = zip(*rounds, strict=True)
     weights = [
         one[0].reshape(mean.shape) if count is None else torch.stack(one).reshape(count, *mean.shape)
-        for mean, *one in columns
+        for mean, one in zip(means, columns, strict=True)
     ]
-    return weights, None if priors is None else rounds[0][1]
-
-
-@dataclass(frozen=True)
-class _Given:
-    """What is not differentiated: K + 1 normals per tensor, and the priors where the divergence is asked for."""
-
-    normals: list[Tensor]
-    priors: Priors
+    return weights, None if priors is None else divergences[0]
 
 
 class _Draw(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, given: _Given, delta: Tensor, gamma: Tensor, *means: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, normals: list[Tensor], given: Priors, delta: Tensor, gamma: Tensor, *means: Tensor
+    ) -> tuple[Tensor, ...]:
         scalars = [_Scalars.of(d, g) for d, g in zip(delta.tolist(), gamma.tolist(), strict=True)]
         magnitudes = torch._foreach_abs(means)
-        pairs = [(x[1:], x[:-1]) for x in given.normals]  # x_i and x_{i−1}
+        pairs = [(x[1:], x[:-1]) for x in normals]  # x_i and x_{i−1}
         mixed = [torch.add(own, before, alpha=s.t) for (own, before), s in zip(pairs, scalars, strict=True)]
         drawn = torch._foreach_addcmul(means, mixed, magnitudes, [s.current for s in scalars])
-        priors = [_Prior.of(prior, mean) for prior, mean in zip(given.priors or (), means, strict=bool(given.priors))]
+        priors = [_Prior.of(prior, mean) for prior, mean in zip(given or (), means, strict=bool(given))]
         relative, divergence = _divergence(means, magnitudes, scalars, priors) if priors else ([], 0.0)
-        ctx.given, ctx.scalars, ctx.priors, ctx.relative, ctx.pairs = given, scalars, priors, relative, pairs
+        ctx.given, ctx.scalars, ctx.priors, ctx.relative, ctx.pairs = (normals, given), scalars, priors, relative, pairs
         ctx.save_for_backward(delta, gamma, *means, *drawn)
         return (*drawn, delta.new_tensor(divergence))
 
@@ -87,14 +80,14 @@ class _Draw(torch.autograd.Function):
         delta, gamma, *rest = ctx.saved_tensors
         means, drawn = rest[: len(rest) // 2], rest[len(rest) // 2 :]
         if torch.is_grad_enabled():
-            return None, *_differentiable(ctx.given, delta, gamma, means, grads)
+            return None, None, *_differentiable(delta, gamma, means, grads, *ctx.given)
         weight = grads[-1].item() if ctx.priors else 0.0
         by_means = _by_means(means, drawn, grads[:-1], ctx.scalars, weight, ctx.priors)
         relative = ctx.relative or [0.0] * len(means)
         columns = zip(means, ctx.scalars, _by_mixing(means, grads[:-1], ctx.pairs), relative, strict=True)
         found = [_by_raw(mean.numel(), s, mixing, weight, sums) for mean, s, mixing, sums in columns]
         by_delta, by_gamma = zip(*found, strict=True)
-        return None, delta.new_tensor(by_delta), gamma.new_tensor(by_gamma), *by_means
+        return None, None, delta.new_tensor(by_delta), gamma.new_tensor(by_gamma), *by_means
 
 
 @dataclass(frozen=True)
@@ -160,12 +153,7 @@ def _divergence(
 
 
 def _by_means(
-    means: Tensors,
-    drawn: Tensors,
-    grads: Tensors,
-    scalars: Sequence[_Scalars],
-    weight: float,
-    priors: Sequence[_Prior],
+    means: Tensors, drawn: Tensors, grads: Tensors, scalars: Sequence[_Scalars], weight: float, priors: Sequence[_Prior]
 ) -> Tensors:
     """g w/m − ν/m + ν ((1 + τ²) m − μ)/ζ² of every tensor, with ν the weight of the divergence."""
     gradients = torch._foreach_mul(grads, drawn)
@@ -221,19 +209,14 @@ def _by_raw(size: int, s: _Scalars, mixing: tuple[float, float], weight: float, 
 
 
 def _differentiable(
-    given: _Given, delta: Tensor, gamma: Tensor, means: Sequence[Tensor], grads: Sequence[Tensor]
+    delta: Tensor, gamma: Tensor, means: Means, grads: Sequence[Tensor], normals: list[Tensor], priors: Priors
 ) -> list[Tensor | None]:
     """The gradients as functions of everything, to be differentiated again: autograd's, through the plain draw."""
     inputs = [delta, gamma, *means]
-    outputs, upstream = plain.weights_from(means, delta, gamma, given.normals), list(grads[:-1])
-    if given.priors is not None:
-        outputs.append(plain.divergence_of(means, delta, gamma, plain.normal_priors(given.priors, means)))
+    outputs, upstream = plain.weights_from(means, delta, gamma, normals), list(grads[:-1])
+    if priors is not None:
+        outputs.append(plain.divergence_of(means, delta, gamma, plain.normal_priors(priors, means)))
         upstream.append(grads[-1])
-    wanted = [number for number, value in enumerate(inputs) if value.requires_grad]
-    found = torch.autograd.grad(
-        outputs, [inputs[number] for number in wanted], upstream, create_graph=True, allow_unused=True
-    )
-    gradients: list[Tensor | None] = [None] * len(inputs)
-    for number, gradient in zip(wanted, found, strict=True):
-        gradients[number] = gradient
-    return gradients
+    wanted = [value for value in inputs if value.requires_grad]
+    found = iter(torch.autograd.grad(outputs, wanted, upstream, create_graph=True, allow_unused=True))
+    return [next(found) if value.requires_grad else None for value in inputs]

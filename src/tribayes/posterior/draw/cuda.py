@@ -6,7 +6,6 @@ function of its seed. The kernels are in kernels.py, their launches in launch.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -15,13 +14,13 @@ from torch import Tensor
 
 from tribayes.posterior.draw.layout import channels_last
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
-from tribayes.posterior.guards import Rule
+from tribayes.posterior.parametrisation import Rule
 from tribayes.posterior.streams import Randomness, Seeds, Stream, checked
 
 _SEEDS = 2**62
 
 
-def can_draw(means: Sequence[Tensor], delta: Tensor) -> bool:
+def can_draw(means: Means, delta: Tensor) -> bool:
     """Whether the kernels can read these: float32 on one device, in row-major or channels_last memory."""
     return delta.dtype == torch.float32 and all(
         mean.dtype == torch.float32 and mean.device == delta.device and (mean.is_contiguous() or channels_last(mean))
@@ -35,7 +34,9 @@ def draw(
     """As `tribayes.posterior.draw.draw`. The draws lie in memory as their means do; under autocast in its dtype."""
     seeds = seeds_of(randomness, count or 1, delta.device)
     locs, scales = [prior.loc for prior in priors or ()], [prior.scale for prior in priors or ()]
-    drawn, divergence, _ = _draw(list(means), delta, gamma, locs, scales, seeds, _dtype(delta.device))
+    device = delta.device.type  # under autocast nothing is left to cast
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
+    drawn, divergence, _ = _draw(list(means), delta, gamma, locs, scales, seeds, dtype)
     stacks = unflatten(drawn, means)
     weights = stacks if count is not None else [stack.squeeze(0) for stack in stacks]
     return weights, None if priors is None else divergence
@@ -57,18 +58,9 @@ def seed_number(stream: Stream) -> int:
     return stream.number % _SEEDS
 
 
-def _dtype(device: torch.device) -> torch.dtype:
-    """Under autocast the draws come in its dtype: nothing is left to cast."""
-    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else torch.float32
-
-
-def guard_(
-    means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, rule: Rule, randomness: Randomness = None
-) -> None:
-    """All guards of guards.py, in place, in one launch."""
-    thrown = rule.coin_for_sign
-    device = delta.device
-    seed = seeds_of(randomness, 1, device) if thrown else torch.empty(1, dtype=torch.int64, device=device)
+def guard_(means: Means, delta: Tensor, gamma: Tensor | None, rule: Rule, randomness: Randomness = None) -> None:
+    """All guards (parametrisation.py), in place, in one launch."""
+    seed = seeds_of(randomness, 1, delta.device) if rule.coin_for_sign else delta.new_empty(1, dtype=torch.int64)
     _guard_(list(means), delta, gamma, seed, rule.name)
 
 
@@ -117,15 +109,13 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
     means, delta, gamma, locs, scales, seeds, _ = inputs
     ctx.counts = len(means), len(locs)
     ctx.set_materialize_grads(False)  # zeros for what nobody differentiates would be a launch each
-    ctx.save_for_backward(*means, delta, gamma, *locs, *scales, seeds, output[2])
+    ctx.save_for_backward(delta, gamma, seeds, output[2], *means, *locs, *scales)
 
 
 def _backward(ctx: Any, grad: Tensor | None, grad_kl: Tensor | None, _: Any) -> tuple[Any, ...]:
     tensors, priors = ctx.counts
-    saved = list(ctx.saved_tensors)
-    means, saved = saved[:tensors], saved[tensors:]
-    delta, gamma, *saved = saved
-    locs, scales, (seeds, relative) = saved[:priors], saved[priors : 2 * priors], saved[2 * priors :]
+    delta, gamma, seeds, relative, *saved = ctx.saved_tensors
+    means, locs, scales = saved[:tensors], saved[tensors : tensors + priors], saved[tensors + priors :]
     if grad is None:
         grad = delta.new_zeros(len(seeds), sum(mean.numel() for mean in means))
     if grad_kl is None:
@@ -142,8 +132,7 @@ _draw.register_autograd(_backward, setup_context=_setup)
 @_draw.register_vmap
 def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
     """Over seeds alone: as many more draws."""
-    *others, seeds_dim, dtype_dim = in_dims
-    del dtype_dim
+    *others, seeds_dim, _ = in_dims
     batched = [dim for item in others for dim in (item if isinstance(item, list | tuple) else [item])]
     if any(dim is not None for dim in batched) or seeds_dim is None:
         raise NotImplementedError(
@@ -155,11 +144,10 @@ def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
     return (drawn.reshape(info.batch_size, -1, drawn.shape[-1]), divergence, relative), (0, None, None)
 
 
-def unflatten(rows: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+def unflatten(rows: Tensor, like: Means) -> list[Tensor]:
     """(…, total) cut into tensors, each with the shape and the memory order of its model."""
-    pieces = (
-        rows.split([tensor.numel() for tensor in like], -1) if len(like) > 1 else [rows]
-    )  # the gradients of one lie well
+    sizes = [tensor.numel() for tensor in like]
+    pieces = rows.split(sizes, -1) if len(like) > 1 else [rows]  # the gradients of one lie well
     return [_shaped(piece, tensor) for piece, tensor in zip(pieces, like, strict=True)]
 
 
@@ -167,12 +155,6 @@ def _shaped(piece: Tensor, like: Tensor) -> Tensor:
     lead = piece.shape[:-1]
     if like.is_contiguous():
         return piece.reshape(lead + like.shape)
-    axes = _memory_order(like)
+    axes = sorted(range(like.ndim), key=lambda axis: -like.stride()[axis])  # from the slowest in memory to the fastest
     back = [len(lead) + axes.index(axis) for axis in range(like.ndim)]
     return piece.reshape(lead + tuple(like.shape[axis] for axis in axes)).permute(*range(len(lead)), *back)
-
-
-def _memory_order(tensor: Tensor) -> list[int]:
-    """The axes from the slowest in memory to the fastest."""
-    strides = list(tensor.stride())
-    return sorted(range(tensor.ndim), key=lambda axis: -strides[axis])

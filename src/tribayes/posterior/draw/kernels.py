@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The draw on a GPU: Triton kernels that make a tensor's noise where it is used.
+"""The draw and the guards on a GPU: Triton kernels that make a tensor's noise where it is used.
 
 A model's tensors are cut into blocks of `BLOCK` entries, all in one launch; a table says where each block lies. The
 normals come from Philox, a counter-based generator: the backward pass makes them again instead of reading them.
@@ -41,11 +41,10 @@ def _pair(seed, counter, FAST: tl.constexpr):
     a, b = philox(seed, counter)
     u = a.to(tl.float32) * _UNIT + 0.5 * _UNIT
     angle = (b.to(tl.float32) * _UNIT - 0.5) * _TWO_PI
+    radius = tl.sqrt(-2.0 * _log(u, FAST))
     if FAST:
-        radius = tl.sqrt(-2.0 * libdevice.fast_logf(u))
         x, y = radius * libdevice.fast_cosf(angle), radius * libdevice.fast_sinf(angle)
     else:
-        radius = tl.sqrt(-2.0 * tl.log(u))
         x, y = radius * tl.cos(angle), radius * tl.sin(angle)
     return x, y
 
@@ -94,16 +93,6 @@ def _coefficient(gamma):
 
 
 @triton.jit
-def _place(entry, channels, positions, STRIDED: tl.constexpr):
-    """Where a row-major entry lies in memory."""
-    if STRIDED:
-        size = channels * positions
-        filter_, rest = entry // size, entry % size
-        return filter_ * size + (rest % positions) * channels + rest // positions
-    return entry
-
-
-@triton.jit
 def block_of(table_ptr, row, BLOCK: tl.constexpr, STRIDED: tl.constexpr, ALIGNED: tl.constexpr):
     """A row of the table: tensor, where the block begins in memory and in the flat output, its noise, its entries.
 
@@ -117,7 +106,9 @@ def block_of(table_ptr, row, BLOCK: tl.constexpr, STRIDED: tl.constexpr, ALIGNED
     inside = local < (size - start).to(tl.int32)
     if STRIDED:
         channels, positions = tl.load(line + 6).to(tl.int32), tl.load(line + 7).to(tl.int32)
-        place = _place(start.to(tl.int32) + local, channels, positions, True)
+        entry, filter_size = start.to(tl.int32) + local, channels * positions
+        filter_, rest = entry // filter_size, entry % filter_size
+        place = filter_ * filter_size + (rest % positions) * channels + rest // positions
     else:
         address, offset, place = address + 4 * start, offset + start, local
     pointer = address.to(tl.pointer_type(tl.float32))
@@ -315,3 +306,66 @@ def scalars_kernel(
         by_t -= weight * slope
     tl.store(by_delta_ptr + tensor, by_tau / (1.0 + tl.exp(-delta)))
     tl.store(by_gamma_ptr + tensor, by_t * (1.0 - square) * 0.25)
+
+
+@triton.jit
+def guard_kernel(
+    table_ptr,
+    blocks,
+    delta_ptr,
+    gamma_ptr,
+    seed_ptr,
+    tensors,
+    smallest,
+    smallest_delta,
+    smallest_gamma,
+    largest_gamma,
+    COIN: tl.constexpr,
+    GAMMA: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """All guards (parametrisation.py) in one launch: the means by blocks, and behind them the raw parameters."""
+    row = tl.program_id(0)
+    if row < blocks:
+        _guard_means(table_ptr, row, seed_ptr, smallest, COIN, BLOCK)
+    else:
+        tensor = (row - blocks) * BLOCK + tl.arange(0, BLOCK)
+        inside = tensor < tensors
+        delta = tl.load(delta_ptr + tensor, mask=inside, other=0.0)
+        tl.store(delta_ptr + tensor, tl.maximum(delta, smallest_delta), mask=inside)
+        if GAMMA:
+            _guard_gamma(gamma_ptr, tensor, inside, seed_ptr, smallest_gamma, largest_gamma, COIN)
+
+
+@triton.jit
+def _guard_means(table_ptr, row, seed_ptr, smallest, COIN: tl.constexpr, BLOCK: tl.constexpr):
+    """Means closer to zero than `smallest` out to it: with their sign, or with a thrown one."""
+    # in channels_last memory the blocks' places are others, but every place is visited once all the same
+    _, means, _, noise, _, place, inside, _ = block_of(table_ptr, row, BLOCK, False, False)
+    m = tl.load(means + place, mask=inside, other=1.0)
+    near = tl.abs(m) < smallest
+    if COIN:
+        counter = noise.to(tl.uint32) + tl.arange(0, BLOCK).to(tl.uint32)
+        positive = _coin(seed_ptr, counter)
+    else:
+        positive = m >= 0
+    tl.store(means + place, tl.where(positive, smallest, -smallest), mask=inside & near)
+
+
+@triton.jit
+def _guard_gamma(gamma_ptr, tensor, inside, seed_ptr, smallest_gamma, largest_gamma, COIN: tl.constexpr):
+    """γ out of (−smallest, smallest) by a thrown sign, and into its bounds."""
+    gamma = tl.load(gamma_ptr + tensor, mask=inside, other=0.0)
+    if COIN:
+        # counted from where no mean is
+        thrown = tl.where(_coin(seed_ptr, tensor.to(tl.uint32) + 0x80000000), smallest_gamma, -smallest_gamma)
+        gamma = tl.where(tl.abs(gamma) < smallest_gamma, thrown, gamma)
+    gamma = tl.minimum(tl.maximum(gamma, -largest_gamma), largest_gamma)
+    tl.store(gamma_ptr + tensor, gamma, mask=inside)
+
+
+@triton.jit
+def _coin(seed_ptr, counter):
+    """Heads or tails for each counter."""
+    bits, _ = philox(tl.load(seed_ptr), counter)
+    return (bits & 1) == 1

@@ -10,10 +10,11 @@ import torch
 import triton
 from torch import Tensor
 
-from tribayes.posterior.draw import guard_kernels, kernels
+from tribayes.posterior.draw import kernels
 from tribayes.posterior.draw.layout import BLOCK, Layout, layout_of, prior_table
-from tribayes.posterior.guards import rule_of
-from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN
+from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN, rule_of
+
+Tensors = Sequence[Tensor]
 
 _CHUNK = 4096  # block sums read at once by a reduction: one program adds up all blocks of a tensor,
 _REDUCING = 16  # with so many warps
@@ -22,13 +23,7 @@ _FAST = os.environ.get("TRITON_INTERPRET") != "1"  # the interpreter has no hard
 
 
 def draw(
-    means: Sequence[Tensor],
-    delta: Tensor,
-    gamma: Tensor,
-    locs: Sequence[Tensor],
-    scales: Sequence[Tensor],
-    seeds: Tensor,
-    dtype: torch.dtype,
+    means: Tensors, delta: Tensor, gamma: Tensor, locs: Tensors, scales: Tensors, seeds: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Draws (n, total), the divergence () and Σ m²/ζ² of each tensor (T,)."""
     layout = layout_of(means)
@@ -52,11 +47,11 @@ def draw(
 def backward(
     grad: Tensor,
     grad_kl: Tensor,
-    means: Sequence[Tensor],
+    means: Tensors,
     delta: Tensor,
     gamma: Tensor,
-    locs: Sequence[Tensor],
-    scales: Sequence[Tensor],
+    locs: Tensors,
+    scales: Tensors,
     seeds: Tensor,
     relative: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -81,29 +76,18 @@ def _stride(layout: Layout, seeds: Tensor) -> int:
     return layout.total if len(seeds) > 1 else 0
 
 
-def _options(layout: Layout, locs: Sequence[Tensor], scales: Sequence[Tensor]) -> dict[str, Any]:
+def _options(layout: Layout, locs: Tensors, scales: Tensors) -> dict[str, Any]:
     """What the kernels of both passes are compiled for."""
     uniform = all(value.numel() == 1 for value in (*locs, *scales))  # every tensor's prior is one loc and one scale
     form = {"STRIDED": layout.strided, "ALIGNED": layout.aligned, "BLOCK": BLOCK}
     return {"KL": bool(locs), "UNIFORM": uniform, **form, "FAST": _FAST, "num_warps": _WARPS}
 
 
-def guard_(means: Sequence[Tensor], delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: str) -> None:
-    """All guards of that rule (guards.py), in place, in one launch; `seed` (1,) throws the coins, if there are any."""
-    layout, bounds = layout_of(means), rule_of(rule)
-    guard_kernels.guard_kernel[(layout.blocks + triton.cdiv(len(delta), BLOCK),)](
-        layout.table,
-        layout.blocks,
-        delta,
-        delta if gamma is None else gamma,
-        seed,
-        len(delta),
-        SMALLEST_MEAN,
-        bounds.smallest_delta,
-        bounds.smallest_gamma,
-        LARGEST_GAMMA,
-        COIN=bounds.coin_for_sign,
-        GAMMA=gamma is not None,
-        BLOCK=BLOCK,
-        num_warps=_WARPS,
+def guard_(means: Tensors, delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: str) -> None:
+    """All guards of that rule, in place, in one launch; `seed` (1,) throws the coins, if there are any."""
+    layout, bound = layout_of(means), rule_of(rule)
+    bounds = SMALLEST_MEAN, bound.smallest_delta, bound.smallest_gamma, LARGEST_GAMMA
+    options = {"COIN": bound.coin_for_sign, "GAMMA": gamma is not None, "BLOCK": BLOCK, "num_warps": _WARPS}
+    kernels.guard_kernel[(layout.blocks + triton.cdiv(len(delta), BLOCK),)](
+        layout.table, layout.blocks, delta, delta if gamma is None else gamma, seed, len(delta), *bounds, **options
     )

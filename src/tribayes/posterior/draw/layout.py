@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 BLOCK = 2048  # entries a program works on
 _GAP = 4  # normals left unused before every tensor, and what the kernels make at once
-_KEPT = 64  # layouts: a model needs one, which changes only when its parameters move in memory
+_MOST = 64  # layouts: a model needs one, which changes only when its parameters move in memory
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -22,50 +25,46 @@ class Layout:
     table: Tensor  # (blocks, 8) int64
     first: Tensor  # (T + 1,) int32: each tensor's first block
     sizes: Tensor  # (T,) float32: K of each
+    tensors: int
     blocks: int
     total: int
     strided: bool  # some tensor is in channels_last memory
     aligned: bool  # every tensor begins at a multiple of 16 bytes, here and in the flat output
 
-    @property
-    def tensors(self) -> int:
-        return len(self.sizes)
+
+_kept: OrderedDict[Hashable, Any] = OrderedDict()  # by the addresses they hold: a moved tensor is never found
 
 
-class _Cache:
-    """The tables last used, by the addresses they hold: a moved tensor is never found under an old one."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[object, ...], object] = OrderedDict()
-
-    def get(self, key: tuple[object, ...], make: Callable[[], object]) -> object:
-        if key not in self._kept:
-            if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-                raise RuntimeError("no step of this model was run before the capture of a CUDA graph: run one first")
-            self._kept[key] = make()
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
-
-
-_cache = _Cache()
+def _once(key: Hashable, make: Callable[[], Made]) -> Made:
+    """What was made under this key, or is made now."""
+    if key not in _kept:
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("no step of this model was run before the capture of a CUDA graph: run one first")
+        _kept[key] = make()
+        if len(_kept) > _MOST:
+            _kept.popitem(last=False)
+    _kept.move_to_end(key)
+    made: Made = _kept[key]
+    return made
 
 
 def layout_of(means: Sequence[Tensor]) -> Layout:
     """The tables for these means."""
     key = tuple((mean.data_ptr(), tuple(mean.shape), channels_last(mean)) for mean in means)
-    layout = _cache.get(key, lambda: _layout(means))
-    assert isinstance(layout, Layout)
-    return layout
+    return _once(key, lambda: _layout(means))
 
 
 def prior_table(locs: Sequence[Tensor], scales: Sequence[Tensor]) -> Tensor:
     """(T, 4) int64: addresses of loc and scale, and the stride of each, 0 for a single number."""
-    key = tuple((value.data_ptr(), value.numel()) for value in (*locs, *scales))
-    table = _cache.get(key, lambda: _prior_table(locs, scales))
-    assert isinstance(table, Tensor)
-    return table
+
+    def make() -> Tensor:
+        rows = [
+            (loc.data_ptr(), scale.data_ptr(), int(loc.numel() > 1), int(scale.numel() > 1))
+            for loc, scale in zip(locs, scales, strict=True)
+        ]
+        return torch.tensor(rows, dtype=torch.int64).to(locs[0].device)
+
+    return _once(tuple((value.data_ptr(), value.numel()) for value in (*locs, *scales)), make)
 
 
 def channels_last(tensor: Tensor) -> bool:
@@ -97,15 +96,8 @@ def _layout(means: Sequence[Tensor]) -> Layout:
         first=torch.tensor(first, dtype=torch.int32).to(device),
         sizes=torch.tensor([mean.numel() for mean in means], dtype=torch.float32).to(device),
         blocks=len(rows),
+        tensors=len(means),
         total=offset,
         strided=any(channels_last(mean) for mean in means),
         aligned=aligned,
     )
-
-
-def _prior_table(locs: Sequence[Tensor], scales: Sequence[Tensor]) -> Tensor:
-    rows = [
-        (loc.data_ptr(), scale.data_ptr(), int(loc.numel() > 1), int(scale.numel() > 1))
-        for loc, scale in zip(locs, scales, strict=True)
-    ]
-    return torch.tensor(rows, dtype=torch.int64).to(locs[0].device)

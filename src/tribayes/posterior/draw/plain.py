@@ -5,7 +5,7 @@ With τ ε_i = A x_i + B x_{i−1} over K + 1 normals (correlation.py; A = τα,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -13,7 +13,8 @@ from torch.distributions import Normal
 
 from tribayes.posterior import parametrisation
 from tribayes.posterior.correlation import correlate, mixing
-from tribayes.posterior.divergence import combined, multiplicative_sums
+from tribayes.posterior.distributions import combined, multiplicative_sums
+from tribayes.posterior.parametrisation import Sources
 from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness, generator_of, standard_normals
 
@@ -21,7 +22,6 @@ Means = Sequence[Tensor]
 Count = int | None  # of draws; None for one, without a leading axis
 Priors = Sequence[TensorPrior] | None
 Drawn = tuple[list[Tensor], Tensor | None]  # the weights, and KL(q ‖ p) where priors were given
-Sources = Mapping[torch.device, torch.Generator | None]
 
 
 def draw(
@@ -34,17 +34,17 @@ def draw(
     return weights, None if priors is None else divergence_of(means, delta, gamma, normal_priors(priors, means))
 
 
-def sources_of(means: Sequence[Tensor], randomness: Randomness) -> Sources:
+def sources_of(means: Means, randomness: Randomness) -> Sources:
     """One generator per device: a seed is not started anew for each tensor."""
     return {device: generator_of(randomness, device) for device in dict.fromkeys(mean.device for mean in means)}
 
 
-def normals_for(means: Sequence[Tensor], sources: Sources) -> list[Tensor]:
+def normals_for(means: Means, sources: Sources) -> list[Tensor]:
     """x_0 … x_K for each tensor."""
     return [standard_normals(mean.numel() + 1, mean, sources[mean.device]) for mean in means]
 
 
-def weights_from(means: Sequence[Tensor], delta: Tensor, gamma: Tensor, normals: Sequence[Tensor]) -> list[Tensor]:
+def weights_from(means: Means, delta: Tensor, gamma: Tensor, normals: Sequence[Tensor]) -> list[Tensor]:
     """The weights that given normals make, each in the shape and dtype of its mean."""
     tau, t = parametrisation.tau_of(single(delta)), parametrisation.coefficient_of(single(gamma))
     current, previous = (column.unbind() for column in mixing(t, tau))
@@ -56,7 +56,7 @@ def weights_from(means: Sequence[Tensor], delta: Tensor, gamma: Tensor, normals:
     return weights
 
 
-def divergence_of(means: Sequence[Tensor], delta: Tensor, gamma: Tensor, priors: Sequence[Normal]) -> Tensor:
+def divergence_of(means: Means, delta: Tensor, gamma: Tensor, priors: Sequence[Normal]) -> Tensor:
     """Equation (30) summed over all tensors: two sums per tensor, and what depends on τ and ρ as vectors."""
     sums = [torch.stack(multiplicative_sums(flat(m), p)).to(delta.device) for m, p in zip(means, priors, strict=True)]
     fixed, relative = torch.stack(sums).unbind(-1)  # (T,) each
@@ -65,7 +65,7 @@ def divergence_of(means: Sequence[Tensor], delta: Tensor, gamma: Tensor, priors:
     return combined(fixed, relative, sizes, tau, t).sum()
 
 
-def normal_priors(priors: Sequence[TensorPrior], means: Sequence[Tensor]) -> list[Normal]:
+def normal_priors(priors: Sequence[TensorPrior], means: Means) -> list[Normal]:
     """The priors as distributions over flat tensors."""
     return [prior.distribution(flat(mean).dtype) for prior, mean in zip(priors, means, strict=True)]
 

@@ -1,5 +1,5 @@
 """Generated pages: what `reproduction` and `benchmarks` share.
 
 A page, and the block of README.md that belongs to it, are made from stored results alone, so that `--check` can say
-whether they are up to date. Tables in Markdown are `tribayes._text.markdown_table`.
+whether they are up to date.
 """

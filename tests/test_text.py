@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from tribayes._text import format_table, level_text, markdown_table, minus, number, percent
+from pages.markdown import markdown_table
+from tribayes._text import format_table, level_text, minus, number, percent
 
 
 @pytest.mark.parametrize(

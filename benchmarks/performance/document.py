@@ -10,7 +10,7 @@ from benchmarks.performance.markdown import MISSING, number
 from benchmarks.performance.sections import INTRODUCTIONS, PARTS, TITLES
 from benchmarks.performance.targets import KINDS, TARGETS, Target
 from benchmarks.store import stored
-from tribayes._text import markdown_table
+from pages.markdown import markdown_table
 
 INTRODUCTION = """\
 # Performance

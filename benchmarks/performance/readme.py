@@ -10,7 +10,7 @@ from benchmarks.learners import DETERMINISTIC, OURS
 from benchmarks.performance.markdown import MISSING, by_name
 from benchmarks.performance.targets import KINDS
 from benchmarks.store import stored
-from tribayes._text import markdown_table
+from pages.markdown import markdown_table
 
 _COLUMNS = {  # column → contender
     "**tribayes**": OURS,

@@ -10,7 +10,7 @@ from benchmarks.contenders import NAMES
 from benchmarks.learners import COMPILED, DETERMINISTIC, OURS
 from benchmarks.performance import floors
 from benchmarks.performance.markdown import MISSING, by_name, mebibytes, micro, milli, notes, number, ratio
-from tribayes._text import markdown_table
+from pages.markdown import markdown_table
 
 Stored = Mapping[str, Any]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pages.markdown import markdown_table
 from reproduction.pages.trial_table import StoredTrial, baseline, judged_on, trials_of, value_text
 from reproduction.results.over_seeds import percent
 from reproduction.results.quantities import score
 from reproduction.results.result_files import Results, spread_of
-from tribayes._text import markdown_table
 from tribayes.recipes.experiments import EXPERIMENTS
 from tribayes.recipes.networks import Cifar10Full
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pages.markdown import markdown_table
 from reproduction.pages.blocks import Block, shown
 from reproduction.pages.gallery import (
     KINDS,
@@ -25,7 +26,6 @@ from reproduction.pages.tables import (
 from reproduction.pages.trial_table import changes_text, trials_of, trials_table
 from reproduction.results.result_files import TRIAL_FOLDER, Results
 from reproduction.results.targets import SEEDS, targets, verdict
-from tribayes._text import markdown_table
 from tribayes.recipes.experiments import EXPERIMENTS
 
 COMMAND = "python -m reproduction results"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from pages.markdown import markdown_table
 from reproduction.pages.rows import CIFAR, FASHION, LENET_100, LENET_250, Row
 from reproduction.pages.tables import seeds
 from reproduction.results.over_seeds import NOT_RUN, compare, number
 from reproduction.results.quantities import scatter
 from reproduction.results.result_files import Results
-from tribayes._text import markdown_table
 
 NETS = {
     "MNIST, LeNet-100": ("mnist-lenet100", LENET_100),

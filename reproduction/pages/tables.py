@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pages.markdown import markdown_table
 from reproduction.pages.rows import Row
 from reproduction.paper import printed
 from reproduction.results.over_seeds import NOT_RUN, counted, number, percent
 from reproduction.results.quantities import count, foreign, posterior, score
 from reproduction.results.result_files import Results
-from tribayes._text import markdown_table
 from tribayes.prediction.summary import Counts
 
 LEVELS = ("0.95", "0.99")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pages.markdown import markdown_table
 from reproduction.results.over_seeds import number, percent
 from reproduction.results.quantities import posterior, score
 from reproduction.results.result_files import TRIAL_FOLDER, Result, Results, spread_of
-from tribayes._text import markdown_table, minus
+from tribayes._text import minus
 from tribayes.recipes.experiments import EXPERIMENTS
 
 

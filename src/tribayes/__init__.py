@@ -16,23 +16,14 @@ only from those before it: `posterior`, `nn`, `inference`, `prediction`, `plots`
 from importlib import import_module
 from types import ModuleType
 
-from tribayes import inference, nn
+from tribayes import inference, nn, prediction
 from tribayes._allocator import keep_freed_memory
 from tribayes.inference import *  # noqa: F403 - all its names are public here, too
 from tribayes.nn.convert import kl, stabilise_, to_bayesian, to_deterministic
 from tribayes.nn.module import BayesianModule
 from tribayes.posterior import Prior, TridiagonalNormal
-from tribayes.prediction import (
-    AutoSamples,
-    ClassPredictive,
-    Moments,
-    Predictive,
-    RegressionPredictive,
-    ablate_correlation,
-    layer_report,
-    metrics,
-    predict,
-)
+from tribayes.prediction import *  # noqa: F403 - as of inference
+from tribayes.prediction import metrics
 
 __version__ = "0.2.0"
 
@@ -46,23 +37,15 @@ def __getattr__(name: str) -> ModuleType:
 
 
 __all__ = [
-    "AutoSamples",
     "BayesianModule",
-    "ClassPredictive",
-    "Moments",
-    "Predictive",
     "Prior",
-    "RegressionPredictive",
     "TridiagonalNormal",
-    "ablate_correlation",
     "keep_freed_memory",
     "kl",
-    "layer_report",
     "metrics",
     "nn",
-    "predict",
     "stabilise_",
     "to_bayesian",
     "to_deterministic",
 ]
-__all__ += inference.__all__
+__all__ += inference.__all__ + prediction.__all__

@@ -47,12 +47,13 @@ def check_positive(argument: str, value: Any, remedy: str) -> None:
         raise refusal(argument, value, "be finite and positive", remedy)
 
 
-def check_count(argument: str, value: object, remedy: str) -> None:
-    """Refuse what is not a whole number, at least 1."""
+def check_whole(argument: str, value: object, remedy: str, least: int | None = None) -> int:
+    """Refuse what is not a whole number, or is below the least that is allowed."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise wrong_type(argument, value, "be a whole number", remedy)
-    if value < 1:
-        raise refusal(argument, value, "be at least 1", remedy)
+    if least is not None and value < least:
+        raise refusal(argument, value, f"be at least {least}", remedy)
+    return value
 
 
 def check_all(argument: str, value: Tensor, legal: Tensor, requirement: str, remedy: str) -> None:

@@ -24,14 +24,6 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The same for a page in Markdown; every row has as many cells as the header."""
-    lines = [list(header), ["---"] * len(header), *(list(row) for row in rows)]
-    if any(len(line) != len(header) for line in lines):
-        raise ValueError(f"a row of the table {list(header)} has another number of cells")
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
 def number(value: float, decimals: int | None = None) -> str:
     """A number with its thousands set apart; a float has `decimals`, else three, or powers of ten where it is tiny.
 

@@ -107,11 +107,6 @@ def test_the_first_round_may_be_all() -> None:
     assert predict(classifier(), inputs(), tb.AutoSamples(tolerance=1e-9, first=7, cap=7)).sample_count == 7
 
 
-def test_rounds_double_up_to_the_cap() -> None:
-    auto = tb.AutoSamples(first=6, cap=20)
-    assert [auto.next_count(count) for count in (6, 12, 20)] == [12, 20, 20]
-
-
 def test_each_round_asks_only_for_what_is_missing() -> None:
     """Six networks, then six more, then the eight up to the cap; before them one pass at the means."""
     passes: list[int] = []

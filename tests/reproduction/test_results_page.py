@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from pages.files import with_block
+from pages.markdown import markdown_table
 from reproduction.pages import drawing
 from reproduction.pages.blocks import pictures_of, text_of
 from reproduction.pages.build import Pages
@@ -20,7 +21,6 @@ from reproduction.pages.tables import readme_block
 from reproduction.results.result_files import Result, Results, write_result
 from tests.reproduction.command import reproduction
 from tests.reproduction.synthetic import made_up
-from tribayes._text import markdown_table
 from tribayes.recipes.experiments import EXPERIMENTS
 from tribayes.recipes.setting import Setting
 

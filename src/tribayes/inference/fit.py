@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import check_count, refusal
+from tribayes._errors import check_whole, refusal
 from tribayes._progress import progress_bar
 from tribayes.inference.objective import Objective
 from tribayes.inference.step import AUTO, TrainingStep
@@ -61,7 +61,7 @@ def fit(
         >>> len(fit(model, elbo, batches, optimizer, epochs=5, progress=False))
         5
     """
-    check_count("epochs", epochs, "choose how often to go over the data")
+    check_whole("epochs", epochs, "choose how often to go over the data", least=1)
     step = TrainingStep(model, elbo, optimizer, clip=clip, rule=rule, generator=generator, capture=capture)
     total = epochs * len(batches) if isinstance(batches, Sized) else None
     records: list[Tensor] = []

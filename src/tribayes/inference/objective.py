@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import check_count, is_number, refusal, wrong_type
+from tribayes._errors import check_whole, is_number, refusal, wrong_type
 from tribayes.inference.estimator import check_estimator, sampled_outputs
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.stage import Stage
@@ -98,8 +98,8 @@ class ELBO(Objective):
         super().__init__(likelihood)
         if data_size is None:  # no default could be right
             raise refusal("data_size", None, "be given", _SIZE_REMEDY)
-        check_count("data_size", data_size, _SIZE_REMEDY)
-        check_count("samples", samples, "pass the number of weight draws per step")
+        check_whole("data_size", data_size, _SIZE_REMEDY, least=1)
+        check_whole("samples", samples, "pass the number of weight draws per step", least=1)
         check_estimator(estimator, samples)
         if not callable(kl_weight):
             _check_weight(kl_weight)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes.nn.conversion import Options, Plan, plan_conversion
 from tribayes.nn.table import PosteriorRow, PosteriorTable
 from tribayes.nn.twin import Twin
@@ -98,7 +98,9 @@ class BayesianModule(nn.Module):
             n: None for one draw; a number for that many, stacked along a new leading axis.
             generator: a torch.Generator or an integer seed of any size; None uses torch's global generator.
         """
-        weights, _ = self.family.draw(self._means(), generator, count=_checked_count(n))
+        if n is not None:
+            check_whole("n", n, "pass the number of draws, or nothing for a single one", least=1)
+        weights, _ = self.family.draw(self._means(), generator, count=n)
         return dict(zip(self._names, weights, strict=True))
 
     def sample_weights_and_kl(self, *, generator: Randomness = None) -> tuple[dict[str, Tensor], Tensor]:
@@ -192,16 +194,6 @@ def _parameter(module: nn.Module, name: str) -> nn.Parameter:
             return module.get_parameter(name)  # its error says what is missing
     found = owner._parameters.get(attribute)
     return module.get_parameter(name) if found is None else found
-
-
-def _checked_count(n: int | None) -> int | None:
-    if n is None:
-        return None
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise wrong_type("n", n, "be a whole number or None", "pass the number of draws")
-    if n < 1:
-        raise refusal("n", n, "be at least 1", "pass the number of draws, or nothing for a single one")
-    return n
 
 
 def _places(module: nn.Module, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from torch import Tensor
 
+from tribayes._errors import check_whole
 from tribayes._text import level_text
 from tribayes.plots import style
-from tribayes.plots.style import BLACK, BLUE, SMALL, check_count, check_images, check_index, check_type, names_of, plain
+from tribayes.plots.style import BLACK, BLUE, SMALL, check_images, check_index, check_type, names_of, plain
 from tribayes.prediction import ClassPredictive
 from tribayes.prediction.classification import confidently_wrong
 from tribayes.prediction.source import quantiles
@@ -74,7 +75,7 @@ class _View:
 
     def __init__(self, pred: ClassPredictive, example: int, target: int | None, level: float, most: int) -> None:
         check_type("pred", pred, ClassPredictive)
-        check_count("most", most, "it counts classes")
+        check_whole("most", most, "it counts classes", least=1)
         example = check_index("example", example, len(pred), "examples")
         self.level, self.classes, self.label = level, pred.mean.shape[1], int(pred.label[example])
         self.target = None if target is None else check_index("target", target, self.classes, "classes")
@@ -178,7 +179,7 @@ def wrong_and_certain(
     targets = check_type("pred", pred, ClassPredictive).checked_targets(targets)
     images = check_images(images, len(pred))
     names = [plain(name) for name in names_of(class_names, pred.mean.shape[1])]
-    check_count("most", most, "it counts images")
+    check_whole("most", most, "it counts images", least=1)
     found = confidently_wrong(pred, targets, level)
     captions = captions_of(pred, targets, found[:most], names)
     ax = style.axes_or_new(ax, *grid_size(captions))

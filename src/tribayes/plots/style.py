@@ -20,7 +20,7 @@ from matplotlib.typing import LineStyleType
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import check_whole, refusal, wrong_type
 
 BLUE = "#0072B2"
 VERMILLION = "#D55E00"
@@ -148,17 +148,10 @@ def check_type(argument: str, value: object, kind: type[T], remedy: str = "pass 
 def check_index(argument: str, index: object, count: int, things: str) -> int:
     if isinstance(index, Tensor) and index.ndim == 0 and not index.is_floating_point():
         index = int(index)
-    if isinstance(index, bool) or not isinstance(index, int):
-        raise wrong_type(argument, index, "be a whole number", f"it numbers the {things} from 0")
-    if not 0 <= index < count:
-        raise refusal(argument, index, f"lie in [0, {count})", f"there are {count} {things}")
-    return index
-
-
-def check_count(argument: str, value: object, remedy: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise refusal(argument, value, "be a whole number, at least 1", remedy)
-    return value
+    number = check_whole(argument, index, f"it numbers the {things} from 0")
+    if not 0 <= number < count:
+        raise refusal(argument, number, f"lie in [0, {count})", f"there are {count} {things}")
+    return number
 
 
 def names_of(class_names: Sequence[str] | None, classes: int) -> list[str]:

@@ -12,12 +12,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from tribayes._errors import refusal
+from tribayes._errors import check_whole, refusal
 from tribayes._text import minus, number, percent
 from tribayes.inference.fit import History
 from tribayes.nn.table import PosteriorTable
 from tribayes.plots import style
-from tribayes.plots.style import BLACK, SMALL, check_count, check_points, check_type
+from tribayes.plots.style import BLACK, SMALL, check_points, check_type
 
 Series = tuple[Sequence[int] | Tensor, Sequence[float] | Tensor]
 
@@ -49,7 +49,9 @@ def training_curves(
     """
     if len(check_type("history", history, History, "pass what tribayes.fit returned")) == 0:
         raise refusal("history", history, "hold at least one iteration", "train first")
-    window = max(1, len(history) // 50) if smooth is None else check_count("smooth", smooth, "it counts iterations")
+    window = (
+        max(1, len(history) // 50) if smooth is None else check_whole("smooth", smooth, "it counts iterations", least=1)
+    )
     loss, nll = (torch.tensor(values, dtype=torch.float64) for values in (history.loss, history.nll))
     ax = style.axes_or_new(ax, 4.6, 3.4)
     curves = {"loss": loss, "negative log likelihood": nll, "ν·KL": loss - nll}

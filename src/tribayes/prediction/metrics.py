@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tribayes._errors import check_all, is_number, refusal, wrong_type
+from tribayes._errors import check_all, check_whole, is_number, refusal, wrong_type
 
 BINS = 15  # of the confidence, for calibration: the usual number (Guo et al. 2017)
 
@@ -186,8 +186,7 @@ def reliability(probabilities: Tensor, targets: Tensor, bins: int = BINS) -> Rel
                 confidence=tensor([0.5000, 0.7500], dtype=torch.float64),
                 accuracy=tensor([0., 1.], dtype=torch.float64), count=tensor([1, 1]))
     """
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise refusal("bins", bins, "be a whole number, at least 1", "15 is usual")
+    check_whole("bins", bins, "15 is usual", least=1)
     targets = class_indices(probabilities, targets).cpu()
     confidence, label = probabilities.double().cpu().max(-1)
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack, overload
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes._progress import progress_bar
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
 from tribayes.nn.convert import bayesian_modules
@@ -121,7 +121,7 @@ def predict(
         for chunk in chunks_of(chain([first], batches), max(1, size)):
             answers = collect(asked.rows(chunk, indices, advance), len(indices), keep_samples)
             while auto and not parts and not auto.enough(answers.samples, classes=not isinstance(likelihood, Gaussian)):
-                more = range(indices.stop, auto.next_count(indices.stop))
+                more = range(indices.stop, min(2 * indices.stop, auto.cap))
                 answers = answers.joined(collect(asked.rows(chunk, more, advance), len(more), keep_samples))
                 indices = range(more.stop)
             _check_outputs(answers.samples, indices, seen=sum(len(part.mean) for part in parts))
@@ -180,10 +180,9 @@ def _check_arguments(
     bayesian_modules(model)
     if not isinstance(likelihood, Likelihood):
         raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise wrong_type("seed", seed, "be a whole number", "pass e.g. seed=0")
-    if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1):
-        raise refusal("batch_size", batch_size, "be a whole number, at least 1", "it counts examples")
+    check_whole("seed", seed, "pass e.g. seed=0")
+    if batch_size is not None:
+        check_whole("batch_size", batch_size, "it counts examples", least=1)
     if not isinstance(levels, Sequence) or isinstance(levels, str):
         raise wrong_type("levels", levels, "be a sequence of levels", "pass e.g. levels=(0.95,)")
     for level in levels:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tribayes._errors import is_number, refusal, wrong_type
+from tribayes._errors import check_whole, is_number, refusal, wrong_type
 from tribayes.prediction.source import average, certain, quantiles, tails
 
 
@@ -68,14 +68,9 @@ class AutoSamples:
         if not 0 < self.tolerance < 1:
             raise refusal("tolerance", self.tolerance, "lie strictly between 0 and 1", "it is a share of examples")
         for name in ("first", "cap"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise wrong_type(name, value, "be a whole number", "it counts sampled networks")
+            check_whole(name, getattr(self, name), "it counts sampled networks")
         if not 2 <= self.first <= self.cap:
             raise refusal("cap", self.cap, f"be at least `first` (={self.first}), and that at least 2", "raise it")
-
-    def next_count(self, count: int) -> int:
-        return min(2 * count, self.cap)
 
     def enough(self, samples: Tensor, classes: bool) -> bool:
         """Whether to stop after these samples, (S, N, C)."""

@@ -62,8 +62,7 @@ class RunFolder:
         try:
             plain = json.loads(json.dumps(dict(config), allow_nan=False))  # as it will be read again
         except (TypeError, ValueError) as error:
-            remedy = "use numbers, words, lists and dicts"
-            raise refusal("config", config, f"be plain values ({error})", remedy) from error
+            raise refusal("config", config, f"be plain values ({error})", "use numbers, words and lists") from error
         run = cls(folder, plain, seed, device.type, torch.get_num_threads())
         place = environment(device)
         make_folder(folder)

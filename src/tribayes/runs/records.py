@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from itertools import takewhile, zip_longest
 from pathlib import Path
 from statistics import fmean
@@ -148,7 +149,7 @@ def display(title: str, first: int, last: int, stream: TextIO | None) -> Iterato
                 advance(iteration - shown, f"{count}  {figures}")
             else:
                 rate = max(iteration - first, 1) / max(now - started, 1e-9)
-                times = f"{rate:,.0f}/s  {_duration((last - iteration) / rate)} left"
+                times = f"{rate:,.0f}/s  {timedelta(seconds=round((last - iteration) / rate))} left"
                 print(f"{title}: {count}  {times}  {figures}".rstrip(), file=stream, flush=True)
             said, shown = now, iteration
 
@@ -166,9 +167,3 @@ def describe(losses: Sequence[float | None], records: Sequence[Record | None]) -
         values = [value for record in newest for value in getattr(record, name).values()]
         parts += [f"{letter} {min(values):.2f} to {max(values):.2f}"] if values else []
     return "  ".join(parts)
-
-
-def _duration(seconds: float) -> str:
-    """75 → "1:15", 7300 → "2:01:40"."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"

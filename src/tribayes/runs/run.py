@@ -12,7 +12,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes._files import only_one
 from tribayes.inference.objective import Objective
 from tribayes.runs.batches import Examples, Inputs
@@ -60,8 +60,7 @@ class Run(RunFolder):
             config: plain values of your own to be kept with the run, such as what your program was told.
             device: where the training examples will lie.
         """
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise wrong_type("seed", seed, "be a whole number", "pass e.g. 0")
+        check_whole("seed", seed, "pass e.g. 0")
         if not (Path(folder) / "config.json").is_file():
             return cls.create(folder, config or {}, seed, device)
         run = cls.open(folder)

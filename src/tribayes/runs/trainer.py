@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import check_whole, refusal
 from tribayes.inference.objective import ELBOTerms, Objective
 from tribayes.inference.step import TrainingStep
 from tribayes.nn.module import BayesianModule
@@ -65,13 +65,10 @@ class Trainer:
         called: nn.Module | None = None,
     ) -> None:
         for name, count in (("iterations", iterations), ("batch_size", batch_size)):
-            if isinstance(count, bool) or not isinstance(count, int):
-                raise wrong_type(name, count, "be a whole number", "pass e.g. 64")
-            if count < 1:
-                raise refusal(name, count, "be at least 1", "pass e.g. 64")
+            check_whole(name, count, "pass e.g. 64", least=1)
         if batch_size > len(train):
-            remedy = "choose a smaller batch"
-            raise refusal("batch_size", batch_size, f"be at most the {len(train):,} training examples", remedy)
+            most = f"be at most the {len(train):,} training examples"
+            raise refusal("batch_size", batch_size, most, "choose a smaller batch")
         self.model, self.objective, self.optimizer, self.train = model, objective, optimizer, train
         self.batch_size, self.iterations, self.seed = batch_size, iterations, seed
         self.schedule, self.rule = schedule, rule
@@ -178,6 +175,7 @@ class Trainer:
                 raise refusal("optimizer", strange[0], "hold only parameters of the model and the objective", remedy)
             others = {key: value for key, value in group.items() if key not in ("params", "lr")}
             groups.append(others | {"params": [names[parameter] for parameter in group["params"]], "lr": rate})
+        plain = json.dumps(groups, default=lambda x: x.tolist() if isinstance(x, Tensor) else type(x).__name__)
         return {
             "iterations": self.iterations,
             "batch_size": self.batch_size,
@@ -188,7 +186,7 @@ class Trainer:
             "kl_weight": [float(weight(i)) for i in steps] if callable(weight) else float(weight),
             **{name: getattr(objective, name, None) for name in ("data_size", "samples", "estimator")},
             "optimizer": type(self.optimizer).__name__,
-            "optimizer groups": json.loads(json.dumps(groups, default=_plain)),
+            "optimizer groups": json.loads(plain),
             "parameters": {name: list(parameter.shape) for parameter, name in names.items()},
             "training examples": self.train.digest(),
         }
@@ -277,8 +275,3 @@ def _load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-
-def _plain(value: Any) -> Any:
-    """What JSON has for a value that it does not know."""
-    return value.tolist() if isinstance(value, Tensor) else type(value).__name__

@@ -59,7 +59,7 @@ class StandIn(Tensor):
     @classmethod
     def refused(cls, operation: str, operands: Any) -> ValueError:
         """The error for an operation without a rule: it names the operation, and the weight where there is one."""
-        weight = next((one for one in tree_leaves(operands) if isinstance(one, RandomWeight)), None)
+        weight = next((one for one in tree_leaves(list(operands)) if isinstance(one, RandomWeight)), None)
         use = f"uses {operation}" if weight is None else f"uses the random weight {weight.full_name!r} in {operation}"
         return refusal(*cls.chosen, f"meet operations it knows, but the network {use}", cls.remedy)
 

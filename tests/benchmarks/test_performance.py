@@ -6,14 +6,13 @@ import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pytest
 import torch
 
 import tribayes as tb
-from benchmarks import checks, draw, growth, memory, peers, prediction, step, training
+from benchmarks import checks, draw, growth, memory, peers, prediction, racing, step, training
 from benchmarks import command as options
 from benchmarks.isolation import isolated
 from benchmarks.learners import Deterministic, Learner
@@ -156,17 +155,13 @@ def test_a_race_gives_ratios_turn_by_turn() -> None:
     assert set(runs) == {"one", "two"}
 
 
-def test_a_turn_on_a_cpu_repeats_its_work_as_far_as_the_time_allows() -> None:
-    runs: list[str] = []
-
-    def work() -> None:
-        sleep(0.001)
-        runs.append("one")
-
-    (timing,) = race([plain_candidate("one", work)], CPU, seconds=0.1, base="one")
+def test_a_turn_on_a_cpu_repeats_its_work_as_far_as_the_time_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[float] = []  # a clock that only work moves on, a millisecond at a time
+    monkeypatch.setattr(racing, "perf_counter", lambda: 0.001 * len(runs))
+    (timing,) = race([plain_candidate("one", lambda: runs.append(0))], CPU, seconds=0.1, base="one")
     assert timing.turns >= 5
-    assert len(runs) >= 5 * timing.turns  # up to twenty in a turn of a fifth of the time
-    assert timing.seconds[1] >= 0.001  # of one
+    assert len(runs) >= 15 * timing.turns  # about twenty in a turn of a fifth of the time
+    assert timing.seconds[1] == pytest.approx(0.001)  # of one
 
 
 def test_on_a_cpu_a_candidate_runs_as_it_is() -> None:

@@ -192,7 +192,7 @@ TYPES: dict[str, tuple[Call, str]] = {
     ),
     "number of draws": (
         lambda: tb.nn.Linear(2, 2).sample_weights(True),
-        "`n` (=True) must be a whole number or None; pass the number of draws.",
+        "`n` (=True) must be a whole number; pass the number of draws, or nothing for a single one.",
     ),
     "weights": (
         lambda: tb.nn.Linear(2, 2).apply_weights(torch.zeros(2, 2), torch.zeros(1, 2)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
@@ -770,3 +771,28 @@ class TestCompiled:
         theirs = torch.autograd.grad(_expected(draw).square().sum(), leaves)
         for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_recurrent_layer_keeps_its_own_list_of_weights(kind: type[nn.RNNBase]) -> None:
+    """torch keeps the weights once more in a list, beside weak references to them. A pass that left its draw there let
+    a second thread, between the two, take the draw of the first."""
+    model = tb.to_bayesian(kind(3, 2, 2))
+    layer = model.module
+    for _ in range(2):
+        model(torch.randn(4, 1, 3))
+        assert all(one is other for one, other in zip(layer._flat_weights, layer.parameters(), strict=True))
+        assert all(ref() is own for ref, own in zip(layer._flat_weight_refs, layer.parameters(), strict=True))
+
+
+def test_a_list_of_weights_that_a_pass_makes_anew_names_the_networks_own() -> None:
+    class Listing(nn.Linear):
+        def forward(self, inputs: Tensor) -> Tensor:
+            self.seen = [self.weight, weakref.ref(self.weight)]
+            return super().forward(inputs)
+
+    model = tb.to_bayesian(Listing(3, 2))
+    model(torch.randn(1, 3))
+    weight, reference = model.module.seen
+    assert weight is model.module.weight
+    assert reference() is model.module.weight

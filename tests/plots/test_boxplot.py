@@ -125,7 +125,7 @@ def test_it_draws_where_it_is_told(pred: ClassPredictive) -> None:
         ({"target": 4}, r"`target` \(=4\) must lie in \[0, 4\); there are 4 classes"),
         ({"class_names": ["a", "b"]}, r"`class_names` .* must hold 4 names"),
         ({"level": 1.5}, r"`level` \(=1.5\) must lie strictly between 0 and 1"),
-        ({"most": 0}, r"`most` \(=0\) must be a whole number"),
+        ({"most": 0}, r"`most` \(=0\) must be at least 1"),
         ({"image": torch.rand(2, 5, 5)}, r"`image` .* must have the shape \(H, W\)"),
         ({"image": 255 * torch.ones(1, 5, 5)}, r"`image` \(='values from 255 to 255'\) must lie in \[0, 1\]; divide"),
     ],

@@ -75,7 +75,7 @@ def test_bad_input_is_refused_by_name() -> None:
     pred = random_classes()
     with pytest.raises(ValueError, match=r"`score` .* must be one of"):
         uncertainty_histogram(pred, pred.label, score="doubt")
-    with pytest.raises(ValueError, match=r"`bins` .* must be a whole number"):
+    with pytest.raises(ValueError, match=r"`bins` .* must be at least 1"):
         uncertainty_histogram(pred, pred.label, bins=-1)
     with pytest.raises(TypeError, match=r"`foreign` .* must be a ClassPredictive"):
         uncertainty_histogram(pred, pred.label, foreign=pred.entropy)

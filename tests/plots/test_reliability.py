@@ -66,7 +66,7 @@ def test_it_draws_where_it_is_told() -> None:
 
 def test_bad_input_is_refused_by_name() -> None:
     pred = random_classes()
-    with pytest.raises(ValueError, match=r"`bins` \(=0\) must be a whole number, at least 1; 15 is usual"):
+    with pytest.raises(ValueError, match=r"`bins` \(=0\) must be at least 1; 15 is usual"):
         reliability_diagram(pred, pred.label, bins=0)
     with pytest.raises(ValueError, match=r"`targets` .* must have the shape \(60,\)"):
         reliability_diagram(pred, pred.label[:5])

@@ -76,7 +76,7 @@ def test_bad_input_is_refused_by_name() -> None:
         training_curves(HISTORY.as_dict())
     with pytest.raises(ValueError, match=r"`history` .* must hold at least one iteration"):
         training_curves(History())
-    with pytest.raises(ValueError, match=r"`smooth` \(=0\) must be a whole number, at least 1"):
+    with pytest.raises(ValueError, match=r"`smooth` \(=0\) must be at least 1"):
         training_curves(HISTORY, smooth=0)
     with pytest.raises(ValueError, match=r"`test_error\[1\]` .* must have the shape \(2,\)"):
         training_curves(HISTORY, test_error=([1, 2], [0.1]))

@@ -89,5 +89,5 @@ def test_bad_input_is_refused_by_name() -> None:
         wrong_and_certain(pred, pred.label, images_for(60).numpy())
     with pytest.raises(ValueError, match=r"`targets` .* must lie in"):
         wrong_and_certain(pred, pred.label + 4, images_for(60))
-    with pytest.raises(ValueError, match=r"`most` .* must be a whole number"):
+    with pytest.raises(ValueError, match=r"`most` .* must be at least 1"):
         wrong_and_certain(pred, pred.label, images_for(60), most=0)

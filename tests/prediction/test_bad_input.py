@@ -28,7 +28,7 @@ LEVELS_TYPE = "must be a sequence of levels; pass e.g. levels=(0.95,)."
 PATTERNS = 'must be a name pattern or several; pass e.g. where="*.weight".'
 POINTS = "must be an even whole number, at least 2; 512 is the default."
 LEVEL = "must lie strictly between 0 and 1; pass e.g. 0.95 for a 95 % interval."
-COUNTS = "must be a whole number, at least 1; it counts examples."
+COUNTS = "must be at least 1; it counts examples."
 EMPTY = "must hold at least one example; the tensor or loader is empty."
 LOADER = "must yield tensors, or (inputs, labels); adapt the loader's collate function."
 KINDS = "must be a tensor, a tuple of tensors or a loader of batches; pass x, (x1, x2) or a DataLoader."
@@ -42,9 +42,7 @@ VALUES: dict[str, tuple[Callable[[], object], str]] = {
     "level one": (asked(levels=(0.95, 1.0)), f"`level` (=1.0) {LEVEL}"),
     "level in per cent": (asked(levels=(95,)), f"`level` (=95) {LEVEL}"),
     "batch size": (asked(batch_size=0), f"`batch_size` (=0) {COUNTS}"),
-    "batch size no number": (asked(batch_size=2.0), f"`batch_size` (=2.0) {COUNTS}"),
     "batch size below zero": (asked(batch_size=-1), f"`batch_size` (=-1) {COUNTS}"),
-    "batch size true": (asked(batch_size=True), f"`batch_size` (=True) {COUNTS}"),
     "range downwards": (asked(samples=range(5, 0, -1)), f"`samples` (=range(5, 0, -1)) {SAMPLES}"),
     "level zero": (asked(levels=[0]), f"`level` (=0) {LEVEL}"),
     "level NaN": (asked(levels=(NAN,)), f"`level` (=nan) {LEVEL}"),
@@ -113,6 +111,8 @@ TYPES: dict[str, tuple[Callable[[], object], str]] = {
     "levels a word": (asked(levels="0.95"), f"`levels` (='0.95') {LEVELS_TYPE}"),
     "no levels": (asked(levels=None), f"`levels` (=None) {LEVELS_TYPE}"),
     "level true": (asked(levels=(True,)), "`level` (=True) must be a number; pass e.g. 0.95."),
+    "batch size": (asked(batch_size=2.0), "`batch_size` (=2.0) must be a whole number; it counts examples."),
+    "batch size true": (asked(batch_size=True), "`batch_size` (=True) must be a whole number; it counts examples."),
     "no seed": (asked(seed=None), "`seed` (=None) must be a whole number; pass e.g. seed=0."),
     "likelihood a class": (
         asked(likelihood=tb.Bernoulli),

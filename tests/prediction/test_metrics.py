@@ -347,8 +347,8 @@ class TestRefusedProbabilities:
         assert metric(probabilities, torch.arange(500)) is not None
 
 
-@pytest.mark.parametrize("bins", [0, -1, 2.5])
+@pytest.mark.parametrize("bins", [0, -1])
 @pytest.mark.parametrize("metric", [metrics.calibration_error, metrics.reliability], ids=lambda metric: metric.__name__)
-def test_bad_numbers_of_bins_are_refused(metric, bins: float) -> None:
-    with refused(f"`bins` (={bins}) must be a whole number, at least 1; 15 is usual."):
+def test_bad_numbers_of_bins_are_refused(metric, bins: int) -> None:
+    with refused(f"`bins` (={bins}) must be at least 1; 15 is usual."):
         metric(PROBABILITIES, TARGETS, bins)

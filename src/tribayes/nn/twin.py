@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -28,8 +29,9 @@ class Twin:
         replaced: id of a parameter or module → what stands in its place.
         own_buffers: whether the twin has a copy of every buffer, so that running it leaves the network's alone.
 
-    Attributes that refer to parts of the network (lists, dicts, bound methods, partials, functions by their closures or
-    default arguments) refer to those of the twin. A module in a list of its own, unknown to torch, is shared.
+    Attributes that refer to parts of the network (lists, dicts, bound methods, partials, weak references, functions by
+    their closures or default arguments) refer to those of the twin. A module in a list of its own, unknown to torch, is
+    shared.
 
     Example:
         >>> layer = nn.Linear(2, 1, bias=False)
@@ -41,6 +43,7 @@ class Twin:
     def __init__(self, network: nn.Module, replaced: Mapping[int, Any], own_buffers: bool = False) -> None:
         self._known: dict[int, Any] = dict(replaced)
         self._pairs: list[tuple[nn.Module, nn.Module]] = []
+        self._swapped: dict[int, Any] = {}  # id of what was given → the parameter whose place it took
         self._own_buffers = own_buffers
         self.network: nn.Module = self._module(network)
         for original, copy in self._pairs:
@@ -50,7 +53,7 @@ class Twin:
     def hand_back(self) -> None:
         """Let the network have the plain attributes that its twin has set on itself while it ran."""
         back: Twin = object.__new__(Twin)  # the way from modules of the twin to the network's
-        back._known = {id(copy): original for original, copy in self._pairs}
+        back._known = self._swapped | {id(copy): original for original, copy in self._pairs}
         for (original, copy), begun in zip(self._pairs, self._begun, strict=True):
             for name, value in copy.__dict__.items():
                 if begun.get(name, begun) is not value and name not in _STRUCTURE:
@@ -72,6 +75,7 @@ class Twin:
         self._pairs.append((module, copy))
         own = module.__dict__.copy()
         own["_parameters"] = {name: self._known.get(id(value), value) for name, value in module._parameters.items()}
+        self._swapped |= {id(own["_parameters"][name]): value for name, value in module._parameters.items()}
         own["_modules"] = {
             name: None if child is None else self._module(child) for name, child in module._modules.items()
         }
@@ -112,6 +116,8 @@ class Twin:
             return functools.partial(self._translated(value.func), *arguments, **named)
         if kind is types.FunctionType:
             return self._function(value)
+        if kind is weakref.ref and id(value()) in self._known:
+            return weakref.ref(self._known[id(value())])
         return value
 
     def _if_changed(self, value: Any, translated: Any) -> Any:

@@ -87,11 +87,16 @@ def foreign_sentence(results: Results) -> str:
     counts = [(measure.title, *_worse(results, measure)) for measure in FOREIGN]
     if not any(pairs for _, _, pairs in counts):
         return "Foreign images: no pair of runs, tridiagonal and diagonal with the same seed, is stored."
-    start = "On foreign images the tridiagonal model was worse than the diagonal one in"
+    start = (
+        "On foreign images (networks trained on MNIST, asked about Fashion-MNIST) the tridiagonal model was worse than "
+        "the diagonal one in"
+    )
     end = "This stands until a later experiment says otherwise."
     if len({(worse, pairs) for _, worse, pairs in counts}) == 1:
         _, worse, pairs = counts[0]
-        return f"{start} {worse} of {pairs} paired runs (same network, same seed), by each of the four measures. {end}"
+        titles = "; ".join(measure.title for measure in FOREIGN)
+        pairing = f"{worse} of {pairs} paired runs (same network, same seed)"
+        return f"{start} {pairing}, by each of the four measures: {titles}. {end}"
     each = ", ".join(f"{worse} of {pairs} by {title}" for title, worse, pairs in counts)
     return f"{start} these numbers of paired runs (same network, same seed): {each}. {end}"
 

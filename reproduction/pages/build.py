@@ -7,8 +7,8 @@ from pathlib import Path
 from pages.files import out_of_date, with_block, write_texts
 from reproduction.pages.blocks import FOLDER, pictures_of, text_of
 from reproduction.pages.page_picture import PagePicture
+from reproduction.pages.readme import readme_block
 from reproduction.pages.results_page import page
-from reproduction.pages.tables import readme_block
 from reproduction.results.result_files import Results
 from tribayes._errors import refusal
 from tribayes._files import make_folder

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from reproduction.pages.trial_table import StoredTrial, posterior_text, value_text
+from reproduction.pages.trial_table import StoredTrial, posterior_text, trials_of, value_text
 from reproduction.paper.printed import ERRORS, POSTERIORS
 from reproduction.results.over_seeds import percent
+from reproduction.results.result_files import Results
 from tribayes._text import minus
 from tribayes.recipes.experiments import EXPERIMENTS
 
@@ -32,6 +33,35 @@ def better_text(trials: list[StoredTrial]) -> str:
     if best is None or best.changes == _of_ours():
         return ""
     return f"A later trial, {best.name}, was better still on them ({percent(best.error)}); it has not been run in full."
+
+
+def looks_text(results: Results) -> str:
+    """How often "ours" was looked at on the test set; nothing where it was not run."""
+    times = len(_looks(results))
+    words = {1: "once", 2: "twice", 3: "three times"}.get(times, f"{times} times")
+    return f"*Ours* was looked at {words} on the test set." if times else ""
+
+
+def looks_in_full(results: Results) -> str:
+    """The same with what was seen, and what was not run beside it."""
+    seen = _looks(results)
+    if not seen:
+        return ""
+    errors = [percent(trial.error) for trial in sorted(seen, key=lambda trial: (not trial.changes, trial.name))]
+    text = f"{looks_text(results).rstrip('.')}: {', then '.join(errors)}."
+    if len(seen) > 1:
+        text += (
+            " Each setting was chosen on held-out images, but the later ones when the earlier errors were known, so "
+            "the last error may be a little too good."
+        )
+    names = {"frequentist": "plain", "diagonal": "diagonal", "meanfield": "mean-field"}
+    missing = [words for name, words in names.items() if not results.runs(f"cifar10-ours-{name}")]
+    return f"{text} Not run: a {', a '.join(missing)} network tuned as *ours* was." if missing else text
+
+
+def _looks(results: Results) -> list[StoredTrial]:
+    """All settings that "ours" ever had on the test set."""
+    return [trial for trial in trials_of(results, "cifar10-ours") if not trial.validation]
 
 
 def gap_text(trials: list[StoredTrial]) -> str | None:

@@ -42,7 +42,8 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "learning rate of the biases",
-            f"× {lenet.bias_rate:g} in Bayesian networks, × {frequentist.bias_rate:g} in frequentist ones as in Caffe",
+            f"× {lenet.bias_rate:g} in Bayesian networks, × {frequentist.bias_rate:g} in frequentist ones: as in "
+            "Caffe, but for CIFAR10_full's third convolution, whose bias Caffe's definition leaves at × 1",
             "bias_rate",
         ),
         Choice("learning rate of δ", f"× {lenet.scale_rate:g}: the paper speaks of κ for γ only", "scale_rate"),

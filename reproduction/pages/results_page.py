@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from pages.markdown import markdown_table
 from reproduction.pages.blocks import Block, shown
+from reproduction.pages.differences import (
+    foreign_differences,
+    foreign_sentence,
+    score_differences,
+    score_sentence,
+)
 from reproduction.pages.gallery import (
     KINDS,
     boxplot_picture,
@@ -12,7 +18,7 @@ from reproduction.pages.gallery import (
     training_picture,
     wrong_picture,
 )
-from reproduction.pages.gap_to_paper import better_text, gap_text, ours_text
+from reproduction.pages.gap_to_paper import better_text, gap_text, looks_in_full, looks_text, ours_text
 from reproduction.pages.open_choices import choices_table
 from reproduction.pages.rows import CIFAR, DIGITS, FASHION, LENET_100, LENET_250, Row, bayesian
 from reproduction.pages.smoothness import smoothness_table, verdict_sentence, verdict_table
@@ -51,6 +57,7 @@ def page(results: Results) -> list[Block]:
         *_cifar(results),
         *_fashion(results),
         *_digits(results),
+        *_differences(results),
         *_smoothness(results),
         *_choices(results),
         *_made_with(results),
@@ -88,7 +95,10 @@ def _targets(results: Results) -> list[Block]:
         rows.append([target.subject, target.requirement, measured.text if measured else "-", verdict(measured)])
     return [
         "## Targets",
-        f"What was to be reached, by the mean of {SEEDS} seeds, and whether it was.",
+        f"What was to be reached, by the mean of {SEEDS} seeds, and whether it was. In brackets is the 95 % t-interval "
+        "of a mean; differences are taken between runs of the same seed. *Met*: the whole interval is on the right "
+        "side of the target. *Missed*: all of it is on the wrong side. *Within error*: the target lies inside it, and "
+        f"so few seeds cannot tell. {looks_text(results)}".rstrip(),
         markdown_table(["model", "target", "measured", "verdict"], rows),
     ]
 
@@ -159,6 +169,7 @@ def _cifar(results: Results) -> list[Block]:
         f"Caffe's CIFAR10_full, {_budget('cifar10')}; the frequentist network {_budget('cifar10-frequentist')}. "
         f"*Paper's setting* keeps everything the paper states; *ours* was chosen on held-out training images: "
         f"{ours_text()}. {better_text(trials_of(results, 'cifar10'))}".rstrip(),
+        *filter(None, [looks_in_full(results)]),
         "### Table IV: test error",
         score_table(results, CIFAR),
         "### Table V: the learned posterior",
@@ -206,6 +217,8 @@ def _fashion(results: Results) -> list[Block]:
         "### Foreign images\n\nNetworks trained on MNIST are asked about the test images of Fashion-MNIST. AUROC: the "
         "probability that a foreign image gets the larger uncertainty than one of MNIST's test images.",
         foreign_table(results, [*LENET_100, *LENET_250]),
+        foreign_differences(results),
+        foreign_sentence(results),
     ]
 
 
@@ -218,6 +231,17 @@ def _digits(results: Results) -> list[Block]:
     ]
 
 
+def _differences(results: Results) -> list[Block]:
+    return [
+        "## Do the correlations help?",
+        "The tridiagonal model beside the others: the mean difference between runs of the same seed, with its 95 % "
+        "t-interval; in bold where 0 is not in it. All scores are the better the lower.",
+        score_differences(results),
+        score_sentence(results),
+        foreign_sentence(results),
+    ]
+
+
 def _smoothness(results: Results) -> list[Block]:
     nets = {"MNIST, LeNet-100": LENET_100[:3], "CIFAR-10, paper's setting": [CIFAR[0], CIFAR[1], CIFAR[3]]}
     return [
@@ -225,7 +249,7 @@ def _smoothness(results: Results) -> list[Block]:
         "The paper says that learning correlations makes the loss fluctuate less than in the diagonal model. Measured "
         "here: the standard deviation of the likelihood term over the steps between two records (1,000; fewer in "
         "short runs), the median over the second half of the training; relative to the mean of the term, and in nats. "
-        "Two models differ where the means over seeds are more than two standard errors apart.",
+        "Two models differ where the 95 % t-interval of their difference, paired by seed, does not hold 0.",
         smoothness_table(results),
         verdict_table(results),
         verdict_sentence(results),

@@ -16,11 +16,11 @@ LEVELS = ("0.95", "0.99")
 KINDS = tuple(Counts.__dataclass_fields__)
 
 _README = {
-    "MNIST, LeNet-100": ("mnist-lenet100", "mnist-lenet100"),
-    "MNIST, LeNet-250": ("mnist-lenet250", "mnist-lenet250"),
-    "CIFAR-10, paper's setting": ("cifar10", "cifar10"),
-    "CIFAR-10, ours": ("cifar10-ours", "cifar10"),
-    "Fashion-MNIST, LeNet-100": ("fashion-lenet100", "fashion-lenet100"),
+    "MNIST, LeNet-100": "mnist-lenet100",
+    "MNIST, LeNet-250": "mnist-lenet250",
+    "CIFAR-10, paper's setting": "cifar10",
+    "CIFAR-10, ours": "cifar10-ours",
+    "Fashion-MNIST, LeNet-100": "fashion-lenet100",
 }
 
 
@@ -116,16 +116,12 @@ def _level(level: str) -> str:
     return f"{100 * float(level):g} %"
 
 
-def readme_block(results: Results) -> str:
-    """Test errors: the paper's, and ours of every family."""
-    if not any(results):
-        return "No results are stored yet; `python -m reproduction reproduce all` makes them.\n"
+def error_table(results: Results) -> str:
+    """README's: the paper's test errors, and ours of every family by the same setting."""
     rows = []
-    for title, (ours, group) in _README.items():
-        theirs = (
-            percent(printed.ERRORS[name]) if name in printed.ERRORS else "-" for name in (f"{group}-frequentist", group)
-        )
-        names = (f"{group}-frequentist", ours, f"{group}-diagonal", f"{group}-meanfield")
+    for title, ours in _README.items():
+        names = (f"{ours}-frequentist", ours, f"{ours}-diagonal", f"{ours}-meanfield")
+        theirs = (percent(printed.ERRORS[name]) if name in printed.ERRORS else "-" for name in names[:2])
         found = [percent(results.spread(name, score("error"))) for name in names]
         rows.append([title, *theirs, found[0], _bold(found[1]), *found[2:]])
     header = ["test error", "paper, frequentist", "paper, Bayesian", "frequentist", "**tribayes**", "diagonal"]

@@ -1,4 +1,4 @@
-"""A figure over seeds: its mean, its spread, whether two differ by more than that, and how it is written."""
+"""A figure over seeds: its mean, its spread, the t-interval of the mean, and how all this is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tribayes._text import minus
 
 NOT_RUN = "not run"
 
-_ERRORS = 2.0  # standard errors that a difference must exceed
+# Two-sided 95 % quantiles of Student's t with 1, 2, … degrees of freedom; beyond them the last, a bit too wide.
+_T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+_ROUNDING = 1e-9  # the mean of figures that are exactly at a limit may come out a bit beside it
 
 
 @dataclass(frozen=True)
@@ -30,21 +32,34 @@ class Spread:
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
 
     @property
-    def standard_error(self) -> float | None:
-        return None if self.std is None else self.std / math.sqrt(self.count)
+    def half_width(self) -> float | None:
+        """Half the 95 % t-interval of the mean; a single seed has none."""
+        if self.std is None:
+            return None
+        return _T95[min(self.count - 1, len(_T95)) - 1] * self.std / math.sqrt(self.count)
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The 95 % t-interval of the mean; for a single seed the whole line."""
+        half = math.inf if self.half_width is None else self.half_width
+        return self.mean - half, self.mean + half
 
-def compare(one: Spread, other: Spread) -> int | None:
-    """-1 where `one` is smaller, 1 where it is larger, 0 where the seeds cannot tell; None with fewer than two seeds.
+    @property
+    def sign(self) -> int | None:
+        """1 where the whole t-interval lies above 0, −1 where it lies below, else 0; None for a single seed."""
+        if self.half_width is None:
+            return None
+        if abs(self.mean) <= self.half_width + _ROUNDING:
+            return 0
+        return 1 if self.mean > 0 else -1
 
-    A difference counts when it exceeds two standard errors of the difference of the means.
-    """
-    if one.standard_error is None or other.standard_error is None:
-        return None
-    difference = one.mean - other.mean
-    if abs(difference) <= _ERRORS * math.hypot(one.standard_error, other.standard_error):
-        return 0
-    return 1 if difference > 0 else -1
+    def above(self, limit: float) -> Spread:
+        """How far the figure is above a limit."""
+        return Spread(self.mean - limit, self.std, self.count)
+
+    def below(self, limit: float) -> Spread:
+        """How far it is below."""
+        return Spread(limit - self.mean, self.std, self.count)
 
 
 def number(value: Spread | float | None, digits: int = 4) -> str:
@@ -62,6 +77,17 @@ def counted(value: Spread | float | None) -> str:
     if isinstance(value, Spread) and value.std is None:
         value = value.mean
     return number(value, 0 if isinstance(value, int | float) and value == round(value) else 1)
+
+
+def interval(value: Spread | None, digits: int = 4, scale: float = 1, unit: str = "") -> str:
+    """The mean with its 95 % t-interval: "−0.37 [−0.68, −0.06]"; without it for a single seed."""
+    if value is None:
+        return NOT_RUN
+    mean = _written(value.mean, digits, scale) + unit
+    if value.std is None:
+        return mean
+    lower, upper = (_written(bound, digits, scale) for bound in value.bounds)
+    return f"{mean} [{lower}, {upper}]"
 
 
 def _written(value: Spread | float, digits: int, scale: float) -> str:

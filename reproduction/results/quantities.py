@@ -27,6 +27,16 @@ def posterior(tensor: str, parameter: str) -> Quantity:
     )
 
 
+def scaled(figure: Quantity, scale: Callable[[float], float]) -> Quantity:
+    """A figure on another scale, such as its logarithm."""
+
+    def on_scale(result: Result) -> float | None:
+        value = figure(result)
+        return None if value is None else scale(value)
+
+    return on_scale
+
+
 def foreign(name: str, level: str | None = None) -> Quantity:
     """A number of the answers to foreign images, by level where it has levels."""
 

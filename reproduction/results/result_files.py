@@ -156,6 +156,16 @@ class Results:
         """Mean and spread over seeds of a figure of each run; None where there is none."""
         return spread_of(self.runs(experiment), figure)
 
+    def differences(self, experiment: str, rival: str, figure: Callable[[Result], float | None]) -> dict[int, float]:
+        """Seed → the figure of an experiment less that of another; seeds that only one of them has do not count."""
+        ours, theirs = ({run.seed: figure(run) for run in self.runs(name)} for name in (experiment, rival))
+        pairs = ((seed, value, theirs.get(seed)) for seed, value in ours.items())
+        return {seed: one - other for seed, one, other in pairs if one is not None and other is not None}
+
+    def difference(self, experiment: str, rival: str, figure: Callable[[Result], float | None]) -> Spread | None:
+        """Mean and spread of these differences: what both owe to the seed does not count."""
+        return Spread.of([*self.differences(experiment, rival, figure).values()])
+
 
 def spread_of(runs: Sequence[Result], figure: Callable[[Result], float | None]) -> Spread | None:
     """The same for given runs. A run that has no such figure does not count."""

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from reproduction.results.curve import POINTS, curve_of, smoothness
-from reproduction.results.over_seeds import Spread, compare
+from reproduction.results.over_seeds import Spread
 from reproduction.results.packing import OUTPUT_UNIT, pack_image, pack_outputs, unpack_image, unpack_outputs
 from reproduction.results.quantities import count, foreign, posterior, scatter, score
 from reproduction.results.result_files import Result, Results, make_result, read_result, write_result
@@ -184,12 +184,6 @@ def test_smoothness_is_the_median_of_the_second_half() -> None:
         smoothness([])
 
 
-def test_differences_count_beyond_two_standard_errors() -> None:
-    one = Spread(1.0, 0.3, 9)  # standard error 0.1
-    far, near = Spread(1.3, 0.3, 9), Spread(1.28, 0.3, 9)  # 2 · 0.1 · √2 = 0.283
-    assert compare(one, far) == -1
-    assert compare(far, one) == 1
-    assert compare(one, near) == 0
-    assert compare(one, Spread(9.0, None, 1)) is None
+def test_a_single_seed_has_no_spread() -> None:
     assert Spread.of([]) is None
     assert Spread.of([2.0]) == Spread(2.0, None, 1)

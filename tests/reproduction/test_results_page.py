@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ from pages.markdown import markdown_table
 from reproduction.pages import drawing
 from reproduction.pages.blocks import pictures_of, text_of
 from reproduction.pages.build import Pages
+from reproduction.pages.differences import foreign_sentence, score_sentence
 from reproduction.pages.open_choices import choices
+from reproduction.pages.readme import readme_block
 from reproduction.pages.results_page import page
 from reproduction.pages.smoothness import smoothness_verdicts, verdict_sentence
-from reproduction.pages.tables import readme_block
 from reproduction.results.result_files import Result, Results, write_result
 from tests.reproduction.command import reproduction
 from tests.reproduction.synthetic import made_up
@@ -115,6 +117,72 @@ def test_foreign_images_have_their_table() -> None:
     assert row(whole, "LeNet-250, diagonal")[1] == "not run"
 
 
+def asked(name: str, seed: int, auroc: float, certain: float) -> Result:
+    """A run with these answers to foreign images."""
+    run = made_up(name, seed)
+    answers = {
+        "auroc_entropy": auroc,
+        "auroc_mutual_information": auroc,
+        "certain_outside": {"0.95": certain, "0.99": certain},
+        "certain_inside": {"0.95": 0.9, "0.99": 0.9},
+    }
+    return replace(run, ood=answers)
+
+
+def test_foreign_images_are_counted_pair_by_pair() -> None:
+    worse, better = (0.90, 0.30), (0.95, 0.20)
+    nets = ("mnist-lenet100", "mnist-lenet250")
+    ours = [asked(net, seed, *worse) for net in nets for seed in range(3)]
+    theirs = [asked(f"{net}-diagonal", seed, *better) for net in nets for seed in range(3)]
+    words = (
+        "was worse than the diagonal one in 6 of 6 paired runs (same network, same seed), by each of the four measures"
+    )
+    assert words in foreign_sentence(Results(ours + theirs))
+    assert words in readme_block(Results(ours + theirs))
+    assert text(*ours, *theirs).count(words) == 2
+    mixed = [*ours[1:], asked(nets[0], 0, 0.97, 0.30)]  # the first knows foreign images better, and is as certain
+    assert "5 of 6 by AUROC by entropy, 5 of 6 by AUROC by mutual information, 6 of 6 by foreign" in foreign_sentence(
+        Results(mixed + theirs)
+    )
+    assert "no pair of runs" in foreign_sentence(Results(ours))
+
+
+def test_models_are_compared_by_their_paired_differences() -> None:
+    ours = [made_up("digits", seed, error=error) for seed, error in enumerate((0.010, 0.020, 0.030))]
+    theirs = [made_up("digits-diagonal", seed, error=error) for seed, error in enumerate((0.012, 0.022, 0.032))]
+    twice = [made_up("digits-meanfield", seed, error=error) for seed, error in enumerate((0.030, 0.020, 0.010))]
+    whole = section(text(*ours, *theirs, *twice), "## Do the correlations help?")
+    assert row(whole, "Digits", "diagonal")[2] == "**−0.20 % [−0.20, −0.20]**"
+    # differences −2, 0 and 2 %: ± 4.303 · 2 / √3
+    assert row(whole, "Digits", "mean field")[2] == "0.00 % [−4.97, 4.97]"
+    assert row(whole, "Digits", "frequentist")[2] == "not run"
+    assert "of 4 comparisons (a network and a score each), the tridiagonal one is better in 4, worse in 0" in whole
+    assert "Too few runs" in score_sentence(Results(ours))
+
+
+def test_ours_stands_alone_until_others_are_tuned_alike() -> None:
+    runs = [
+        made_up(name, seed) for name in ("cifar10-ours", "cifar10-frequentist", "cifar10-diagonal") for seed in (0, 1)
+    ]
+    cells = row(readme_block(Results(runs)), "CIFAR-10, ours")
+    assert cells[1:4] == ["-", "-", "not run"]
+    assert cells[5:] == ["not run", "not run"]
+    assert "Not run: a plain, a diagonal, a mean-field network tuned as *ours* was." in text(*runs)
+
+
+def test_looks_at_the_test_set_are_counted() -> None:
+    now = EXPERIMENTS["cifar10-ours"]
+    runs = [
+        made_up("cifar10-ours", 0, error=0.18),
+        made_up("trials/cifar10-ours-look-1", 0, now.changed(tau=0.3), error=0.20),
+        made_up("trials/cifar10-ours-look-2", 0, now.changed(tau=0.2), error=0.19),
+        made_up("trials/held", 0, now.changed(validation=5000), error=0.1),  # saw no test image
+    ]
+    assert "*Ours* was looked at three times on the test set: 20.00 %, then 19.00 %, then 18.00 %." in text(*runs)
+    assert "*Ours* was looked at once on the test set: 18.00 %. Not run" in text(runs[0])
+    assert "looked at" not in text()
+
+
 def trial(name: str, error: float, **changes: object) -> Result:
     return made_up(f"trials/{name}", 0, CIFAR.changed(**changes), error=error)
 
@@ -178,7 +246,7 @@ def scattered(net: str, ours: float, diagonal: float, seeds: int = 3) -> list[Re
     [
         (1.0, 1.3, 3, "smoother"),
         (1.3, 1.0, 3, "rougher"),
-        (1.0, 1.001, 3, "no difference beyond the seeds' spread"),
+        (1.0, 1.0, 3, "within error"),
         (1.0, 1.3, 1, "too few seeds to say"),
     ],
 )
@@ -197,10 +265,14 @@ def test_the_claim_gets_a_verdict() -> None:
     for word, second in (("mixed", rough), ("confirmed in part", same)):
         runs = scattered("cifar10", *smooth) + scattered("mnist-lenet100", *second)
         assert f"**{word}**" in verdict_sentence(Results(runs))
+    many = scattered("cifar10", *smooth) + [
+        run for net in ("mnist-lenet100", "mnist-lenet250") for run in scattered(net, *same)
+    ]
+    assert "**not confirmed**" in verdict_sentence(Results(many))  # smoother in 2 of 6, and the rest within error
     assert "open, the runs it needs are missing" in verdict_sentence(Results([]))
     assert verdict_sentence(Results(scattered("cifar10", *rough))).endswith(
         "Of 2 comparisons (a network and a measure each), the tridiagonal model is smoother in 0, rougher in 2, and in "
-        "0 the seeds cannot tell."
+        "0 the seeds cannot tell. No correction is made for looking at many of them."
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from statistics import fmean
 
 import pytest
 
 from reproduction.paper import printed
-from reproduction.results.over_seeds import Spread, counted, number, percent
+from reproduction.results.over_seeds import Spread
 from reproduction.results.result_files import Result, Results
 from reproduction.results.targets import Measured, Target, targets, verdict
 from tests.reproduction.synthetic import made_up
@@ -64,38 +64,72 @@ def find(part: str, subject: str) -> Target:
     return found
 
 
-def test_the_papers_own_figures_meet_every_target_but_ours() -> None:
+def spread(*values: float) -> Spread:
+    found = Spread.of(values)
+    assert found is not None
+    return found
+
+
+def test_the_papers_own_figures_miss_nothing() -> None:
+    """What has to be at most the paper's and is exactly so lies within error; what has a distance to keep is met."""
     for (subject, requirement), measured in judged(everything()).items():
         if subject == "CIFAR-10, ours":
             assert measured is None
-        else:
-            assert measured is not None, requirement
-            assert measured.met, (subject, requirement, measured)
-            assert measured.seeds == 3
+            continue
+        at_the_limit = "at most" in requirement
+        assert verdict(measured) == ("within error" if at_the_limit else "met"), (subject, requirement, measured)
 
 
 def test_nothing_run_is_not_met_and_not_missed() -> None:
     assert {verdict(measured) for measured in judged([]).values()} == {"not run"}
 
 
-def test_a_worse_error_misses_and_a_rounding_does_not() -> None:
+@pytest.mark.parametrize(
+    ("errors", "word"),
+    [
+        # standard deviation 0.001: the interval is the mean ± 4.303 · 0.001 / √3, that is ± 0.00248
+        ((0.1997, 0.2007, 0.2017), "met"),  # 0.2007 + 0.00248 < 0.2032
+        ((0.1998, 0.2008, 0.2018), "within error"),
+        ((0.2022, 0.2032, 0.2042), "within error"),
+        ((0.2046, 0.2056, 0.2066), "within error"),
+        ((0.2047, 0.2057, 0.2067), "**missed**"),
+        ((0.1992, 0.1993, 0.2111), "within error"),
+        ((0.2032, 0.2032, 0.2032), "within error"),  # at the limit, without any spread
+        ((0.2031, 0.2031, 0.2031), "met"),
+        ((0.1,), "one seed cannot tell"),
+        # of two seeds: ± 12.706 · 0.0014142 / √2 = ± 0.0127
+        ((0.1892, 0.1912), "met, of 2 seeds"),
+        ((0.1902, 0.1922), "within error, of 2 seeds"),
+    ],
+)
+def test_a_verdict_respects_the_error_of_the_seeds(errors: tuple[float, ...], word: str) -> None:
     target = find("error at most", "CIFAR-10, paper's setting")
-    exactly = (0.1992, 0.1993, 0.2111)  # their mean is 0.2032, and comes out above it
-    assert fmean(exactly) > printed.ERRORS["cifar10"]
-    reached = [as_in_the_paper("cifar10", seed, error=error) for seed, error in enumerate(exactly)]
-    missed = [as_in_the_paper("cifar10", seed, error=0.2032 + 0.0001 * (seed == 2)) for seed in range(3)]
-    assert verdict(target.measure(Results(reached))) == "met"
-    assert verdict(target.measure(Results(missed))) == "**not met**"
-    assert verdict(target.measure(Results(missed[:1]))) == "met, of 1 seed"
+    runs = [as_in_the_paper("cifar10", seed, error=error) for seed, error in enumerate(errors)]
+    assert verdict(target.measure(Results(runs))) == word
 
 
-def test_a_twin_that_is_as_good_is_not_beaten() -> None:
+def test_a_rival_is_beaten_seed_by_seed() -> None:
     target = find("below the frequentist", "LeNet-100")
-    ours = [as_in_the_paper("mnist-lenet100", seed, error=0.0084) for seed in range(3)]
-    theirs = [as_in_the_paper("mnist-lenet100-frequentist", seed) for seed in range(2)]
-    measured = target.measure(Results(ours + theirs))
-    assert verdict(measured) == "**not met**, of 2 seeds"
-    assert target.measure(Results(ours)) is None
+
+    def judged_against(ours: list[float], theirs: list[float]) -> str:
+        runs = [as_in_the_paper("mnist-lenet100", seed, error=error) for seed, error in enumerate(ours)]
+        runs += [as_in_the_paper("mnist-lenet100-frequentist", seed, error=error) for seed, error in enumerate(theirs)]
+        return verdict(target.measure(Results(runs)))
+
+    # the seeds lie far apart, but the two of a pair differ by 0.0009 to 0.0011
+    assert judged_against([0.0060, 0.0080, 0.0100], [0.0069, 0.0090, 0.0111]) == "met"
+    assert judged_against([0.0069, 0.0090, 0.0111], [0.0060, 0.0080, 0.0100]) == "**missed**"
+    assert judged_against([0.0060, 0.0080, 0.0100], [0.0111, 0.0090, 0.0069]) == "within error"
+    assert judged_against([0.0084] * 3, [0.0084] * 2) == "within error, of 2 seeds"
+    assert judged_against([0.0084] * 3, [0.0099]) == "one seed cannot tell"
+    assert judged_against([0.0084] * 3, []) == "not run"
+
+
+def test_all_that_must_hold_has_to() -> None:
+    good, open_, bad = spread(1.0, 1.1, 1.2), spread(-1.0, 0.0, 1.0), spread(-1.0, -1.1, -1.2)
+    assert verdict(Measured("", (good, good))) == "met"
+    assert verdict(Measured("", (good, open_))) == "within error"
+    assert verdict(Measured("", (good, open_, bad))) == "**missed**"
 
 
 def changed(name: str, tensor: str, **values: float) -> Results:
@@ -122,20 +156,42 @@ def changed(name: str, tensor: str, **values: float) -> Results:
 def test_the_posterior_is_held_against_the_papers(part: str, changes: dict[str, float], met: bool) -> None:
     measured = find(part, "LeNet-100").measure(changed("mnist-lenet100", "conv1.weight", **changes))
     assert measured is not None
-    assert measured.met is met
+    assert verdict(measured) == ("met" if met else "**missed**")
     if not met:
         assert "Convolutional 1" in measured.text
+
+
+def test_a_factor_is_judged_on_both_sides_and_by_its_spread() -> None:
+    def judged_tau(*factors: float) -> tuple[str, str]:
+        runs = []
+        for seed, factor in enumerate(factors):
+            run = as_in_the_paper("mnist-lenet100", seed)
+            rows = [
+                row | {"tau": row["tau"] * factor} if row["name"] == "conv2.weight" else row
+                for row in run.evaluation["posterior"]
+            ]
+            runs.append(replace(run, evaluation={**run.evaluation, "posterior": rows}))
+        measured = find("τ of every weight", "LeNet-100").measure(Results(runs))
+        assert measured is not None
+        return verdict(measured), measured.text
+
+    # logarithms −0.1, 0, 0.1: ± 4.303 · 0.1 / √3 = ± 0.2484 about 0, a factor of 1.28
+    thrice = [math.exp(x) for x in (-0.1, 0.0, 0.1)]
+    assert judged_tau(*thrice) == ("met", "1.00 [0.78, 1.28] of it, at Convolutional 2")
+    assert judged_tau(*(1.5 * each for each in thrice)) == (
+        "within error",
+        "1.50 [1.17, 1.92] of it, at Convolutional 2",
+    )
+    assert judged_tau(*(each / 2.1 for each in thrice))[0] == "**missed**"
 
 
 def test_biases_are_not_held_against_the_papers() -> None:
     results = changed("mnist-lenet100", "fc1.bias", tau=3.0, rho=-0.4)
     for part in ("ρ of every weight tensor within", "sign of ρ", "τ of every weight tensor"):
-        measured = find(part, "LeNet-100").measure(results)
-        assert measured is not None
-        assert measured.met
+        assert verdict(find(part, "LeNet-100").measure(results)) == "met"
 
 
-def test_our_own_row_must_be_strictly_better() -> None:
+def test_our_own_row_must_be_better_beyond_the_error() -> None:
     setting = EXPERIMENTS["cifar10"].changed(name="cifar10-ours")
     frequentist = [as_in_the_paper("cifar10-frequentist", seed, nll=0.6, ece=0.02) for seed in range(3)]
 
@@ -143,33 +199,18 @@ def test_our_own_row_must_be_strictly_better() -> None:
         runs = [made_up("cifar10-ours", seed, setting) for seed in range(3)]
         return Results([*frequentist, *(replace(run, evaluation={**run.evaluation, **scores}) for run in runs)])
 
-    words = {"error below": "error", "NLL below": "nll", "ECE below": "ece"}
-    for limit, met in ((0.0, True), (1e-6, False)):
-        results = ours(error=0.195 - 1e-6 + limit, nll=0.6 - 1e-6 + limit, ece=0.02 - 1e-6 + limit)
-        for part in words:
-            measured = find(part, "CIFAR-10, ours").measure(results)
-            assert measured is not None
-            assert measured.met is met, part
+    for off, word in ((-1e-6, "met"), (0.0, "within error"), (1e-6, "**missed**")):
+        results = ours(error=0.195 + off, nll=0.6 + off, ece=0.02 + off)
+        for part in ("error below", "NLL below", "ECE below"):
+            assert verdict(find(part, "CIFAR-10, ours").measure(results)) == word, part
 
 
 def test_counts_are_held_on_the_right_side() -> None:
-    for kind, worse, better in (("wrong and certain", 15, 14), ("correct and certain", 9649, 9650)):
-        target = find(kind, "LeNet-100")
-        for value, met in ((worse, False), (better, True)):
-            run = as_in_the_paper("mnist-lenet100", 0)
-            counts = run.evaluation["certain"]["0.95"] | {kind.replace(" and ", "_"): value}
-            run = replace(run, evaluation={**run.evaluation, "certain": {"0.95": counts}})
-            measured = target.measure(Results([run]))
-            assert measured is not None
-            assert measured.met is met
-
-
-def test_numbers_are_written_one_way() -> None:
-    spread = Spread(0.00701, 0.00032, 3)
-    assert percent(spread) == "0.70 ± 0.03 %"
-    assert percent(Spread(0.2, None, 1)) == "20.00 %"
-    assert percent(None) == number(None) == counted(None) == "not run"
-    assert number(Spread(-0.4, 0.01, 3), 2) == "−0.40 ± 0.01"
-    assert counted(9668) == "9,668"
-    assert counted(Spread(9668.0, None, 1)) == "9,668"
-    assert counted(Spread(9668.33, 4.16, 3)) == "9,668.3 ± 4.2"
+    for kind, worse, better in (("wrong and certain", 15, 13), ("correct and certain", 9649, 9651)):
+        for value, word in ((worse, "**missed**"), (better, "met")):
+            runs = []
+            for seed in range(3):
+                run = as_in_the_paper("mnist-lenet100", seed)
+                counts = run.evaluation["certain"]["0.95"] | {kind.replace(" and ", "_"): value}
+                runs.append(replace(run, evaluation={**run.evaluation, "certain": {"0.95": counts}}))
+            assert verdict(find(kind, "LeNet-100").measure(Results(runs))) == word

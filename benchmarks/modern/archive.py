@@ -1,12 +1,13 @@
 """Result files of a folder: NAME.json with everything a reader wants, NAME.npz with what the networks answered.
 
 Each is written whole or not at all, the json last: a run is there when its json is. Answers are kept as logarithms of
-probabilities in float16: half a byte of a probability would be lost where it is small, and the NLL hangs on those.
+probabilities in float16: float16 knows no probability below 6e-8, and the NLL of confident networks hangs on those.
 """
 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def save(folder: Path, record: Record, answers: Mapping[str, Tensor], labels: Ma
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **arrays)
     store(folder / f"{record['name']}.npz", content.getvalue())
-    store_json(folder / f"{record['name']}.json", record)
+    store_json(folder / f"{record['name']}.json", _numbers(record))
     (folder / f"{record['name']}{_FAILED}").unlink(missing_ok=True)
 
 
@@ -60,3 +61,12 @@ def answers(folder: Path, name: str) -> dict[str, Tensor]:
         key: value.double().softmax(-1).float() if value.is_floating_point() else value.long()
         for key, value in arrays.items()
     }
+
+
+def _numbers(value: Any) -> Any:
+    """JSON has no NaN and no infinity: a figure that is one is left empty, and the run kept."""
+    if isinstance(value, Mapping):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_numbers(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -6,8 +6,9 @@ Test images are read when somebody asks for them, and not before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -28,7 +29,7 @@ class Tests:
     labels: Tensor
     foreign: dict[str, Tensor] = field(default_factory=dict)
     votes: Tensor | None = None  # (N, C): shares of people who saw that class
-    corrupted: Callable[[], Iterator[tuple[str, int, Tensor]]] = lambda: iter(())  # kind, severity, first test images
+    corrupted: Callable[[], Iterable[tuple[str, int, Tensor]]] = tuple  # kind, severity, the first test images
 
 
 @dataclass(frozen=True)
@@ -57,31 +58,34 @@ class Study:
 
 def load(name: str, folder: Path, device: torch.device) -> Study:
     """A data set by name, from a folder laid out as $TRIBAYES_DATA."""
-    from benchmarks.modern import augment, images
+    from benchmarks.modern import augment, corruptions, images
 
-    read = images.load(name, folder)
-    train, labels = read.train_images.to(device), read.train_labels.to(device).long()
-    prepared = augment.normalised
-    augmented = augment.cropped if name.startswith("cifar") else (lambda batch, _: prepared(batch))
-
-    def tests() -> Tests:
-        return Tests(
-            read.test_images.to(device),
-            read.test_labels.to(device).long(),
-            {key: value.to(device) for key, value in images.foreign(name, folder, FOREIGN).items()},
-            images.votes(folder) if name == "cifar10" else None,
-            lambda: _corrupted(name, read.test_images[:CORRUPTED].to(device)),
-        )
-
+    read = images.load(name, folder).to(device)
     kept, held = slice(None, -HELD_OUT), slice(-HELD_OUT, None)
-    return Study(name, read.classes, train[kept], labels[kept], train[held], labels[held], prepared, augmented, tests)
+    normalised = augment.Normalisation.of(read.train_images[kept])
+    colour = name.startswith("cifar")  # others are neither cut and mirrored nor corrupted
 
+    @cache
+    def corrupted() -> list[tuple[str, int, Tensor]]:
+        return list(corruptions.all_corrupted(read.test_images[:CORRUPTED])) if colour else []
 
-def _corrupted(name: str, images: Tensor) -> Iterator[tuple[str, int, Tensor]]:
-    from benchmarks.modern import corruptions
+    @cache  # made once for all runs of a queue
+    def tests() -> Tests:
+        foreign = {key: value.to(device) for key, value in images.foreign(name, folder, FOREIGN).items()}
+        votes = images.votes(folder) if name == "cifar10" else None
+        return Tests(read.test_images, read.test_labels, foreign, votes, corrupted)
 
-    if not name.startswith("cifar"):
-        return
-    for kind in corruptions.KINDS:
-        for severity in range(1, 6):
-            yield kind, severity, corruptions.corrupted(images, kind, severity)
+    def augmented(batch: Tensor, generator: torch.Generator) -> Tensor:
+        return normalised(augment.crop_and_flip(batch, generator) if colour else batch)
+
+    return Study(
+        name=name,
+        classes=read.classes,
+        images=read.train_images[kept],
+        labels=read.train_labels[kept],
+        held_out=read.train_images[held],
+        held_out_labels=read.train_labels[held],
+        prepared=normalised,
+        augmented=augmented,
+        tests=tests,
+    )

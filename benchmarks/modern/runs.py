@@ -19,7 +19,7 @@ from benchmarks.modern.sources import Study
 from benchmarks.modern.task import Settings, Value, combinations
 from benchmarks.modern.training import OutOfTime, Say, Trained, expected_bytes, free_memory, task_of, train
 from tribayes._graphs import CaptureFailed
-from tribayes.runs.environment import environment
+from tribayes.runs.environment import device_name, environment
 
 MARGIN = 1.1  # by which a run may take longer than the one before it
 OTHER_ARM = 2.0  # by which an arm that was never run may take longer than the slowest of those that were
@@ -48,6 +48,8 @@ class Queue:
 
     def run(self, plan: Sequence[Settings]) -> None:
         """All that is not there yet, in order."""
+        steps = sum(task_of(settings, self.study).steps for settings in plan)
+        self.say(f"{len(plan)} runs, {steps:,} steps, on {device_name(self.study.device)}")
         for number, settings in enumerate(plan, start=1):
             reason = self._reason_to_skip(settings)
             self.say(f"[{number}/{len(plan)}] {settings.name}: {reason or 'begins'}, {self.left():.0f} s left")
@@ -73,7 +75,7 @@ class Queue:
         except OutOfTime as error:
             self.say(f"  given up: {error}")
         except Exception as error:  # an arm that fails must not take the others with it
-            record = {"name": settings.name, "settings": settings.as_dict(), "error": traceback.format_exc()}
+            record = {"name": settings.name, "settings": settings.as_dict(), "error": error_text(error)}
             archive.save_failure(self.folder, record | {"machine": environment(self.study.device)})
             self.say(f"  failed: {type(error).__name__}: {error}")
             if isinstance(error, CaptureFailed) or _gpu_is_broken(self.study.device):
@@ -140,7 +142,7 @@ def _scaled(one: Record, settings: Settings, test: bool, trained: bool) -> float
     seconds = one["seconds"]
     steps = 0.0 if trained else seconds["train"] * settings.epochs / one["settings"]["epochs"]
     tested: float = seconds.get("test", TEST_IMAGES * seconds["held_out"]) if test else 0.0
-    return float(steps + seconds["finish"] + seconds["held_out"] + tested)
+    return float(steps + seconds["finish"] + 2 * seconds["held_out"] + tested)  # asked twice: judging.judge
 
 
 def _same(one: Record, settings: Settings, *names: str) -> bool:
@@ -153,6 +155,12 @@ def _twin(settings: Settings) -> str:
         return ""
     kept = {name: value for name, value in vars(settings).items() if name not in ("arm", "options", "samples")}
     return Settings(arm="plain", **kept).name
+
+
+def error_text(error: BaseException) -> str:
+    """What was raised, and on the way to where, without the folders of this machine."""
+    way = [f"{Path(one.filename).name}:{one.lineno} {one.name}" for one in traceback.extract_tb(error.__traceback__)]
+    return "\n".join([*way, f"{type(error).__name__}: {error}"])
 
 
 def size_text(settings: Settings, study: Study) -> str:

@@ -1,7 +1,7 @@
 """Where images come from: the only file that knows how images.py, augment.py and corruptions.py are called.
 
 The last training images are held out: settings and temperatures are chosen on them, and they are never trained on.
-Test images are read when somebody asks for them, and not before.
+Test images are handed out when somebody asks for them, and not before.
 """
 
 from __future__ import annotations

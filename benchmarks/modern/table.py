@@ -99,17 +99,21 @@ def _difference(figures: dict[int, Figures], plain: dict[int, Figures], column: 
 
 
 def _plain_of(record: Record, cells: dict[str, dict[int, Record]], which: str) -> dict[int, Figures]:
-    """The plain runs beside a run, by seed; none beside plain itself."""
-    if record["settings"]["arm"] == "plain":
+    """The plain runs beside a run, by seed, trained with its rate and decay, else as usual; none beside plain itself."""
+    mine = record["settings"]
+    if mine["arm"] == "plain":
         return {}
-    same = ("data", "network", "epochs", "batch")
-    found = {}
-    for runs in cells.values():
-        for seed, other in runs.items():
-            alike = all(other["settings"][name] == record["settings"][name] for name in same)
-            if alike and other["settings"]["arm"] == "plain":
-                found[seed] = other[which]
-    return found
+    others = [(seed, other) for runs in cells.values() for seed, other in runs.items()]
+    for rates in ((mine["lr"], mine["weight_decay"]), (None, None)):
+        wanted = {name: mine[name] for name in ("data", "network", "epochs", "batch")}
+        wanted |= {"arm": "plain", "lr": rates[0], "weight_decay": rates[1]}
+        if found := {seed: other[which] for seed, other in others if wanted.items() <= _flat(other).items()}:
+            return found
+    return {}
+
+
+def _flat(record: Record) -> Record:
+    return {name: value for name, value in record["settings"].items() if name != "options"}
 
 
 def _values(figures: Sequence[Figures], path: tuple[str, ...], factor: float) -> list[float]:

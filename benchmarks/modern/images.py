@@ -16,7 +16,7 @@ import gzip
 import lzma
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +43,7 @@ class Images:
     classes: int
 
     def to(self, device: torch.device | str) -> Images:
-        return Images(*(getattr(self, part).to(device) for part in _PARTS), self.classes)
+        return replace(self, **{part: getattr(self, part).to(device) for part in _PARTS})
 
 
 _PARTS = [field.name for field in fields(Images) if field.name != "classes"]
@@ -57,9 +57,9 @@ def load(name: str, folder: Path) -> Images:
     if name not in NAMES:
         raise ValueError(f"there is no data set {name!r}; give one of {', '.join(NAMES)}")
     classes = 100 if name == "cifar100" else 10
-    ready = [_ready(name, part, folder) for part in _PARTS]
-    if all(part is not None for part in ready):
-        return Images(*(part for part in ready if part is not None), classes)
+    ready = {part: tensor for part in _PARTS if (tensor := _ready(name, part, folder)) is not None}
+    if len(ready) == len(_PARTS):
+        return Images(**ready, classes=classes)
     if name == "cifar100":
         return Images(*_cifar100_training(folder), *_cifar100_test(folder), classes)
     original = {"cifar10": "cifar-10", "fashion": "fashion-mnist"}[name]

@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -49,8 +50,8 @@ def figures(
     found: Figures = scores(probabilities, labels)
     found["auroc_errors"] = metrics.auroc_or_none(entropy(probabilities), ~correct)
     if samples is not None and len(samples) > 1:
-        sure = certain(*quantiles(samples, tails(LEVEL)), probabilities.argmax(-1))
-        found["certain"] = vars(Counts.of(sure, correct))
+        lower, upper = quantiles(samples, tails(LEVEL))
+        found["certain"] = vars(Counts.of(certain(lower, upper, probabilities.argmax(-1)), correct))
     if temperature is not None:
         found["scaled"] = scores(scaled(probabilities, temperature), labels)
     return found
@@ -59,8 +60,8 @@ def figures(
 def best_temperature(probabilities: Tensor, labels: Tensor) -> float:
     """The T at which softmax(ln p / T) has the smallest NLL on these images, which should be held-out ones.
 
-    By golden section over ln T: the NLL is convex in 1/T, so it has one valley. In Guo et al. (2017) logits are divided;
-    of one network these are ln p but for a constant, and an average over networks has no others.
+    By golden section over ln T: the NLL is convex in 1/T, so it has one valley. Guo et al. (2017) divide logits: of one
+    network these are ln p but for a constant, and an average over networks has no others.
     """
     logarithms, labels = _logarithms(probabilities), labels.to(probabilities.device)
 
@@ -141,14 +142,14 @@ def equivalent(calibrated_ll: float, ensemble_lls: Sequence[float]) -> float:
     `ensemble_lls` are those of 1, 2, … m networks; between two sizes the line counts. What a single network surpasses
     gives 1, what m networks do not reach gives m; `equivalent_text` says so.
 
-    >>> equivalent(-0.175, [-0.2, -0.15, -0.14]), equivalent(-0.3, [-0.2, -0.15]), equivalent(-0.1, [-0.2, -0.15])
-    (1.5, 1.0, 2.0)
+    >>> [equivalent(one, [-2, -1, -0.5]) for one in (-1.5, -3, 0)]
+    [1.5, 1.0, 3.0]
     """
     if not ensemble_lls:
         raise ValueError("`ensemble_lls` is empty; pass the log-likelihoods of ensembles of 1, 2, …")
     if calibrated_ll <= ensemble_lls[0]:
         return 1.0
-    for size, (lower, upper) in enumerate(zip(ensemble_lls[:-1], ensemble_lls[1:], strict=True), start=1):
+    for size, (lower, upper) in enumerate(pairwise(ensemble_lls), start=1):
         if calibrated_ll <= upper:  # the first size that reaches it, should larger ones fall back
             return size + (calibrated_ll - lower) / (upper - lower)
     return float(len(ensemble_lls))

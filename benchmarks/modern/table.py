@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from benchmarks.modern import archive
+from benchmarks.modern import archive, figures
 from benchmarks.modern.archive import Record
-from benchmarks.modern.judging import Figures, best_temperature, judged
+from benchmarks.modern.figures import Figures
 from tribayes._text import format_table
 
 MEMBERS = 4
@@ -32,43 +33,84 @@ MORE = (  # of test images
 DIFFERENCES = (("− plain: error %", ("error",), 100, 2), ("− plain: NLL", ("nll",), 1, 4))
 
 Column = tuple[str, tuple[str, ...], float, int]
+Runs = dict[int, Record]  # by seed
 
 
 def table(folder: Path, test: bool = False) -> str:
     """Of held-out images, or with `test` of test images; runs without those figures are left out."""
     which = "test" if test else "held_out"
-    cells: dict[str, dict[int, Record]] = defaultdict(dict)
+    cells: dict[str, Runs] = defaultdict(dict)
     for record in archive.records(folder):
         if which in record:
             cells[record["cell"]][record["settings"]["seed"]] = record
     columns = COLUMNS + (MORE if test else ())
-    rows = []
-    for cell, runs in cells.items():
-        figures = {seed: record[which] for seed, record in runs.items()}
-        plain = _plain_of(next(iter(runs.values())), cells, which)
-        seconds = sum(record["seconds"]["train"] for record in runs.values()) / len(runs)
-        rows.append([cell, str(len(runs)), *_texts(list(figures.values()), columns)])
-        rows[-1] += [*(_difference(figures, plain, one) for one in DIFFERENCES), f"{seconds:.0f}"]
+    rows = [_row(cell, runs, cells, which, columns) for cell, runs in cells.items()]
     for cell, runs in cells.items():
         if together := ensembles(folder, runs, which):
             made = _texts(together, columns)
             rows.append([f"{MEMBERS} × {cell}", str(len(together)), *made, *("" for _ in DIFFERENCES), ""])
     header = [f"{which} images", "n", *(one[0] for one in columns), *(one[0] for one in DIFFERENCES), "train s"]
-    failed = [f"failed: {one['name']}: {one['error'].strip().splitlines()[-1]}" for one in archive.failures(folder)]
-    return "\n".join([format_table(header, rows) if rows else "no results yet", *failed])
+    shown = [format_table(header, rows) if rows else "no results yet"]
+    shown += equivalents(folder, cells) if test else []
+    shown += [f"failed: {one['name']}: {one['error'].strip().splitlines()[-1]}" for one in archive.failures(folder)]
+    return "\n".join(shown)
 
 
-def ensembles(folder: Path, runs: dict[int, Record], which: str) -> list[Figures]:
-    """Figures of ensembles without common members, each at a temperature of its own."""
+def _row(cell: str, runs: Runs, cells: Mapping[str, Runs], which: str, columns: Sequence[Column]) -> list[str]:
+    own = {seed: record[which] for seed, record in runs.items()}
+    plain = {seed: record[which] for seed, record in _plain_of(next(iter(runs.values())), cells).items()}
+    seconds = sum(record["seconds"]["train"] for record in runs.values()) / len(runs)
+    differences = [_difference(own, plain, one) for one in DIFFERENCES]
+    return [cell, str(len(runs)), *_texts(list(own.values()), columns), *differences, f"{seconds:.0f}"]
+
+
+def ensembles(folder: Path, runs: Runs, which: str) -> list[Figures]:
+    """Figures of ensembles without common members, each at a temperature of its own.
+
+    Of more than ten classes only some corrupted images are kept (judging.KEPT): the shift is then over those.
+    """
     seeds = sorted(runs)
     found = []
     for begin in range(0, len(seeds) - MEMBERS + 1, MEMBERS):
         members = [archive.answers(folder, runs[seed]["name"]) for seed in seeds[begin : begin + MEMBERS]]
-        held_out = torch.stack([one["held_out"] for one in members]).mean(0)
-        temperature = best_temperature(held_out, members[0]["held_out_labels"])
-        mean = torch.stack([one[which] for one in members]).mean(0)
-        found.append(judged(mean[None], members[0][f"{which}_labels"], temperature))
+        sets = [name for name in members[0] if not name.endswith("_labels")]
+        means = {name: torch.stack([one[name] for one in members]).mean(0) for name in sets}
+        temperature = figures.best_temperature(means["held_out"], members[0]["held_out_labels"])
+        labels = members[0][f"{which}_labels"]
+        found.append(figures.figures(means[which], labels, temperature=temperature))
+        if which == "test":
+            found[-1] |= _further(means, labels)
     return found
+
+
+def _further(means: Mapping[str, Tensor], labels: Tensor) -> Figures:
+    """What else was asked about beside the test images themselves."""
+    told: Figures = {"foreign": {}}
+    each = {}
+    for name, mean in means.items():
+        which, _, rest = name.partition("_")
+        if which == "foreign":
+            told["foreign"][rest] = figures.told_apart(means["test"], mean)
+        elif which == "corrupted":
+            kind, _, severity = rest.rpartition("_")
+            each[kind, int(severity)] = figures.scores(mean, labels[: len(mean)])
+    return told | {"corrupted": figures.over_corruptions(each) if each else {}}
+
+
+def equivalents(folder: Path, cells: Mapping[str, Runs]) -> list[str]:
+    """A line for each cell: how many plain networks have its calibrated test log-likelihood together."""
+    lines = []
+    for cell, runs in cells.items():
+        plain = _plain_of(next(iter(runs.values())), cells)
+        if len(plain) < 2:
+            continue
+        members = [archive.answers(folder, plain[seed]["name"]) for seed in sorted(plain)]
+        stacks = [torch.stack([one[name] for one in members]) for name in ("test", "held_out")]
+        known = [members[0][f"{name}_labels"] for name in ("test", "held_out")]
+        reached = figures.ensemble_log_likelihoods(stacks[0], known[0], stacks[1], known[1])
+        own = _values([record["test"] for record in runs.values()], ("scaled", "nll"), -1)
+        lines.append(f"{figures.equivalent_text(sum(own) / len(own), reached):>5} plain networks: {cell}")
+    return lines
 
 
 def mean_text(values: Sequence[float], decimals: int) -> str:
@@ -86,20 +128,20 @@ def mean_text(values: Sequence[float], decimals: int) -> str:
     return f"{mean:.{decimals}f} ± {spread:.{decimals}f}"
 
 
-def _texts(figures: Sequence[Figures], columns: Sequence[Column]) -> list[str]:
-    return [mean_text(_values(figures, path, factor), decimals) for _, path, factor, decimals in columns]
+def _texts(each: Sequence[Figures], columns: Sequence[Column]) -> list[str]:
+    return [mean_text(_values(each, path, factor), decimals) for _, path, factor, decimals in columns]
 
 
-def _difference(figures: dict[int, Figures], plain: dict[int, Figures], column: Column) -> str:
+def _difference(own: Mapping[int, Figures], plain: Mapping[int, Figures], column: Column) -> str:
     """Seed by seed, so that what a seed has in common does not count."""
     _, path, factor, decimals = column
-    common = sorted(figures.keys() & plain.keys())
-    pairs = zip(*(_values([of[seed] for seed in common], path, factor) for of in (figures, plain)), strict=True)
+    common = sorted(own.keys() & plain.keys())
+    pairs = zip(*(_values([of[seed] for seed in common], path, factor) for of in (own, plain)), strict=True)
     return mean_text([one - other for one, other in pairs], decimals)
 
 
-def _plain_of(record: Record, cells: dict[str, dict[int, Record]], which: str) -> dict[int, Figures]:
-    """The plain runs beside a run, by seed, trained with its rate and decay, else as usual; none beside plain itself."""
+def _plain_of(record: Record, cells: Mapping[str, Runs]) -> Runs:
+    """The plain runs beside a run, by seed, with its rate and decay, else with the usual ones; none beside plain."""
     mine = record["settings"]
     if mine["arm"] == "plain":
         return {}
@@ -107,7 +149,7 @@ def _plain_of(record: Record, cells: dict[str, dict[int, Record]], which: str) -
     for rates in ((mine["lr"], mine["weight_decay"]), (None, None)):
         wanted = {name: mine[name] for name in ("data", "network", "epochs", "batch")}
         wanted |= {"arm": "plain", "lr": rates[0], "weight_decay": rates[1]}
-        if found := {seed: other[which] for seed, other in others if wanted.items() <= _flat(other).items()}:
+        if found := {seed: other for seed, other in others if wanted.items() <= _flat(other).items()}:
             return found
     return {}
 
@@ -116,10 +158,10 @@ def _flat(record: Record) -> Record:
     return {name: value for name, value in record["settings"].items() if name != "options"}
 
 
-def _values(figures: Sequence[Figures], path: tuple[str, ...], factor: float) -> list[float]:
+def _values(each: Sequence[Figures], path: tuple[str, ...], factor: float) -> list[float]:
     """The figure at a path, of those that have it."""
     found = []
-    for one in figures:
+    for one in each:
         value: Figures | float | None = one
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None

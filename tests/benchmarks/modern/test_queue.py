@@ -16,7 +16,7 @@ from benchmarks.modern import __main__ as command
 from benchmarks.modern import archive, sources
 from benchmarks.modern.arms import ARMS, Plain
 from benchmarks.modern.runs import Broken, Queue, expected_seconds, planned
-from benchmarks.modern.table import table
+from benchmarks.modern.table import ensembles, table
 from tests.benchmarks.modern.small import CLASSES, HELD_OUT, TEST, settings, study, tiny
 from tribayes._graphs import CaptureFailed
 
@@ -243,7 +243,20 @@ def test_the_table(tmp_path: Path) -> None:
     assert sum(line.startswith("4 × ") for line in rows) == 2
     assert "±" in rows[0]
     assert "shift NLL" not in text
-    assert "shift NLL" in table(tmp_path, test=True)
+    tested = table(tmp_path, test=True)
+    assert "shift NLL" in tested
+    assert "plain networks: noise-tiny-ours" in tested
+
+
+def test_an_ensemble_of_equals_is_one_of_them(tmp_path: Path) -> None:
+    one = settings("plain")
+    queue(tmp_path, test=True)[0].run([one])
+    (record,) = archive.records(tmp_path)
+    (found,) = ensembles(tmp_path, dict.fromkeys(range(4), record), "test")
+    assert found["nll"] == pytest.approx(record["test"]["nll"], rel=1e-3)
+    assert found["scaled"]["nll"] == pytest.approx(record["test"]["scaled"]["nll"], rel=1e-3)
+    assert found["corrupted"]["mean"]["nll"] == pytest.approx(record["test"]["corrupted"]["mean"]["nll"], rel=1e-3)
+    assert found["foreign"]["far"]["entropy"] == pytest.approx(record["test"]["foreign"]["far"]["entropy"], rel=0.05)
 
 
 def test_the_table_counts_right(tmp_path: Path) -> None:

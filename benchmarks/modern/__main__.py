@@ -6,7 +6,7 @@
     python -m benchmarks.modern run ... --test           # then, once, with test, corrupted and foreign images
     python -m benchmarks.modern table FOLDER --test
 
-Several values make several runs, seeds outermost. What is in FOLDER is not run again; what would not fit into the
+Several values make several runs, seeds outermost; an option goes to every arm that has it. What is in FOLDER is not run again; what would not fit into the
 seconds that are left is not begun; what fails is written down, and the queue goes on.
 """
 
@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import perf_counter
 
 import torch
 
@@ -40,6 +41,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
+    begin = perf_counter()
     device = arguments.device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
     # cuDNN may choose its kernels by the clock: a run is minutes long, and all arms may
     torch.backends.cudnn.benchmark = True
@@ -48,10 +50,11 @@ def _run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
     choices = {name: getattr(arguments, name) for name in OPTIONS if getattr(arguments, name)}
     plan = planned(base, arguments.arm, arguments.seed, choices)
     folder = arguments.data_dir or Path(os.environ.get("TRIBAYES_DATA", "."))
+    study = sources.load(arguments.data, folder, device)
     queue = Queue(
-        sources.load(arguments.data, folder, device),
+        study,
         arguments.to,
-        seconds=arguments.seconds,
+        seconds=arguments.seconds - (perf_counter() - begin),
         test=arguments.test,
         retry=arguments.retry,
         say=lambda text: print(text, flush=True),

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
 import tribayes as tb
 from benchmarks.modern.arms import ARMS
-from benchmarks.modern.networks import NETWORKS, Kind, ResNet, VisionTransformer
+from benchmarks.modern.networks import Classifier, Image, Kind, ResNet, VisionTransformer
 from benchmarks.modern.sources import Study, Tests
 from benchmarks.modern.task import Settings, Value
 
@@ -53,16 +52,15 @@ def settings(arm: str, **changes: Any) -> Settings:
     return Settings(arm=arm, options=options, **(usual | changes))
 
 
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two small networks under names of their own."""
-    residual = Kind(lambda image, classes, dropout: ResNet(image, classes, dropout, width=4, stages=2), lr=0.02)
-    tokens = Kind(
-        lambda image, classes, dropout: VisionTransformer(image, classes, dropout, 8, 2, 8, 2),
-        "adamw",
-        lr=1e-3,
-        weight_decay=0.05,
-        channels_last=False,
-    )
-    monkeypatch.setitem(NETWORKS, "tiny", residual)
-    monkeypatch.setitem(NETWORKS, "tiny-tokens", tokens)
+def residual(image: Image, classes: int, dropout: float) -> Classifier:
+    return ResNet(image, classes, dropout, width=4, stages=2)
+
+
+def tokens(image: Image, classes: int, dropout: float) -> Classifier:
+    return VisionTransformer(image, classes, dropout, patch=8, depth=2, width=8, heads=2)
+
+
+NETWORKS = {
+    "tiny": Kind(residual, lr=0.02),
+    "tiny-tokens": Kind(tokens, "adamw", lr=1e-3, weight_decay=0.05, channels_last=False),
+}

@@ -10,9 +10,8 @@ from benchmarks.modern.last_layer import LastLayer, best_precision
 from benchmarks.modern.swag import Passage, flat, put, renew_statistics
 from benchmarks.modern.task import Task, warm_up_and_cosine
 from benchmarks.modern.training import LostItsWay, OutOfTime, expected_bytes, task_of, train
-from tests.benchmarks.modern.small import CLASSES, HELD_OUT, PRIOR, settings, study, tiny
+from tests.benchmarks.modern.small import CLASSES, HELD_OUT, PRIOR, settings, study
 
-__all__ = ["tiny"]
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("tiny")
 

@@ -17,10 +17,9 @@ from benchmarks.modern import archive, sources
 from benchmarks.modern.arms import ARMS, Plain
 from benchmarks.modern.runs import Broken, Queue, expected_seconds, planned
 from benchmarks.modern.table import ensembles, table
-from tests.benchmarks.modern.small import CLASSES, HELD_OUT, TEST, settings, study, tiny
+from tests.benchmarks.modern.small import CLASSES, HELD_OUT, TEST, settings, study
 from tribayes._graphs import CaptureFailed
 
-__all__ = ["tiny"]
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -154,11 +153,10 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 SCRIPT = """
 import sys
 from pathlib import Path
-import pytest
-from benchmarks.modern.networks import NETWORKS, Kind, ResNet
+from benchmarks.modern import networks
 from benchmarks.modern.runs import Queue
-from tests.benchmarks.modern.small import settings, study
-NETWORKS["tiny"] = Kind(lambda image, classes, dropout: ResNet(image, classes, dropout, width=4, stages=2), lr=0.02)
+from tests.benchmarks.modern.small import NETWORKS, settings, study
+networks.NETWORKS |= NETWORKS
 say = lambda text: print(text, flush=True)
 Queue(study(), Path(sys.argv[1]), say=say).run([settings("plain"), settings("plain", epochs=100_000)])
 """

@@ -6,8 +6,8 @@
     python -m benchmarks.modern run ... --test           # then, once, with test, corrupted and foreign images
     python -m benchmarks.modern table FOLDER --test
 
-Several values make several runs, seeds outermost; an option goes to every arm that has it. What is in FOLDER is not run again; what would not fit into the
-seconds that are left is not begun; what fails is written down, and the queue goes on.
+Several values make several runs, seeds outermost; an option goes to every arm that has it. What is in FOLDER is not run
+again; what would not fit into the seconds left is not begun; what fails is written down, and the queue goes on.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What being Bayesian does to modern networks: `python -m benchmarks.modern --help`."""

@@ -15,7 +15,7 @@ import argparse
 import gzip
 import lzma
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -126,7 +126,7 @@ def _cifar100_training(folder: Path) -> tuple[Tensor, Tensor]:
         raise FileNotFoundError(
             f"{error}. The test images are there without it, but not the training images. To make the file: run "
             "`python build.py GIT_DIR OUT` with the build.py beside test.bin.xz, where GIT_DIR is a git directory of "
-            f"GitHub's Taragon123/Taragon123.github.io, and OUT is {Path(folder) / 'cifar-100'}"
+            "GitHub's Taragon123/Taragon123.github.io and OUT the folder cifar-100 in one of these places"
         ) from None
     images, labels = _records(path, 50_000, label_bytes=2)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
@@ -176,7 +176,7 @@ def _check_size(source: str, held: int, expected: int) -> None:
 
 def _find(name: str, folder: Path) -> Path:
     """The file of that name, plain or packed, in the first folder that has one."""
-    places = list(_places(folder))
+    places = _places(folder)
     for place in places:
         for suffix in ("", ".xz", ".gz"):
             if (path := place / f"{name}{suffix}").is_file():
@@ -184,10 +184,9 @@ def _find(name: str, folder: Path) -> Path:
     raise FileNotFoundError(f"no {name} (plain, .xz or .gz) in {' or '.join(map(str, places))}")
 
 
-def _places(folder: Path) -> Iterator[Path]:
-    yield Path(folder)
-    if elsewhere := os.environ.get("TRIBAYES_DATA"):
-        yield Path(elsewhere)
+def _places(folder: Path) -> list[Path]:
+    """The folders to search, in order, each once."""
+    return list(dict.fromkeys(Path(place) for place in (folder, os.environ.get("TRIBAYES_DATA")) if place))
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.performance.markdown import by_name, number
 from benchmarks.store import RESULTS, ROOT
 from pages.files import out_of_date, with_block, write_texts
-from tribayes._text import markdown_table
+from pages.markdown import markdown_table
 
 COMMAND = "python -m benchmarks.notes"
 DOCS = ROOT / "docs"

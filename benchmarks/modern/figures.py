@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tribayes.prediction import metrics
-from tribayes.prediction.quantiles import certain, quantiles, tails
+from tribayes.prediction.source import certain, quantiles, tails
 from tribayes.prediction.source import entropy
 from tribayes.prediction.summary import Counts
 

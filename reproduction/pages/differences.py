@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pages.markdown import markdown_table
 from reproduction.pages.rows import DIGITS, FASHION, LENET_100, LENET_250, Row
 from reproduction.results.over_seeds import NOT_RUN, Spread, interval
 from reproduction.results.quantities import Quantity, foreign, score
 from reproduction.results.result_files import Results
-from tribayes._text import markdown_table
 
 
 class Measure(NamedTuple):

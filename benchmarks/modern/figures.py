@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tribayes.prediction import metrics
-from tribayes.prediction.source import certain, quantiles, tails
-from tribayes.prediction.source import entropy
+from tribayes.prediction.source import certain, entropy, quantiles, tails
 from tribayes.prediction.summary import Counts
 
 LEVEL = 0.95  # of credible intervals, and of intervals over seeds
@@ -51,7 +50,9 @@ def figures(
     found["auroc_errors"] = metrics.auroc_or_none(entropy(probabilities), ~correct)
     if samples is not None and len(samples) > 1:
         lower, upper = quantiles(samples, tails(LEVEL))
-        found["certain"] = vars(Counts.of(certain(lower, upper, probabilities.argmax(-1)), correct))
+        sure = certain(lower, upper, probabilities.argmax(-1))
+        kinds = [right & held for right in (correct, ~correct) for held in (sure, ~sure)]
+        found["certain"] = vars(Counts(*(int(kind.sum()) for kind in kinds)))
     if temperature is not None:
         found["scaled"] = scores(scaled(probabilities, temperature), labels)
     return found

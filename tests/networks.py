@@ -178,7 +178,7 @@ any_family = pytest.mark.parametrize("family", FAMILIES)
 def bayesian(name: str, **options: object) -> tb.BayesianModule:
     """A network of the table, converted, in float64 so that comparisons can be tight."""
     net = NETWORKS[name].build().double()
-    return tb.to_bayesian(net, **{"tau": 0.3, "generator": 0, **options})
+    return tb.to_bayesian(net, **{"prior": tb.Prior(), "tau": 0.3, "generator": 0, **options})
 
 
 def inputs_of(name: str) -> Tensor:

@@ -21,7 +21,7 @@ from tribayes._allocator import keep_freed_memory
 from tribayes.inference import *  # noqa: F403 - all its names are public here, too
 from tribayes.nn.convert import kl, stabilise_, to_bayesian, to_deterministic
 from tribayes.nn.module import BayesianModule
-from tribayes.posterior import Prior, TridiagonalNormal
+from tribayes.posterior import Prior, RelativePrior, TridiagonalNormal
 from tribayes.prediction import *  # noqa: F403 - as of inference
 from tribayes.prediction import metrics
 
@@ -39,6 +39,7 @@ def __getattr__(name: str) -> ModuleType:
 __all__ = [
     "BayesianModule",
     "Prior",
+    "RelativePrior",
     "TridiagonalNormal",
     "keep_freed_memory",
     "kl",

@@ -16,7 +16,7 @@ import tribayes as tb
 
 FAMILIES = ("tridiagonal", "diagonal", "mean_field")
 PRIORS = {
-    "standard": lambda: None,
+    "standard": lambda: tb.Prior(),
     "narrow": lambda: tb.Prior(scale=0.5),
     "shifted": lambda: tb.Prior(loc=0.3, scale=0.7),
     "pretrained": lambda: tb.Prior(loc="pretrained", scale=0.1),

@@ -345,7 +345,7 @@ def test_it_compiles_and_exports_as_one_node() -> None:
 def _model(**options: object) -> tb.BayesianModule:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 10))
-    return tb.to_bayesian(net, **options).cuda()
+    return tb.to_bayesian(net, **{"prior": tb.Prior(), **options}).cuda()
 
 
 @pytest.mark.parametrize("rule", ["paper", "closed_form"])

@@ -162,7 +162,7 @@ TYPES: dict[str, tuple[Call, str]] = {
     "rho": (converted(rho=None), "`rho` (=None) must be a number; pass e.g. 0.0."),
     "prior": (
         converted(prior=0.1),
-        "`prior` (=0.1) must be a tribayes.Prior; pass e.g. tb.Prior(loc=0.0, scale=1.0).",
+        "`prior` (=0.1) must be a tribayes.Prior or RelativePrior; pass e.g. tb.Prior(loc=0.0, scale=1.0).",
     ),
     "prior loc": (
         lambda: tb.Prior(loc=None),

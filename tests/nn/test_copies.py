@@ -63,7 +63,7 @@ def test_everything_moves_to_a_device(name: str, family: str) -> None:
 
 
 def test_a_network_built_in_double_precision_stays_so() -> None:
-    model = tb.nn.Linear(3, 2, dtype=torch.float64)
+    model = tb.nn.Linear(3, 2, dtype=torch.float64, prior=tb.Prior())
     assert {p.dtype for p in model.parameters()} == {torch.float64}
     assert {prior.scale.dtype for prior in model.priors} == {torch.float64}
 

@@ -233,7 +233,7 @@ def test_a_multiplicative_family_moves_zeros() -> None:
 
 
 def test_its_local_estimator_is_exact_or_refused_in_words() -> None:
-    elbo = tb.ELBO(tb.Categorical(), data_size=9, estimator="local")
+    elbo = tb.ELBO(tb.Categorical(), data_size=9, kl_weight=1.0, estimator="local")
     labels = torch.tensor([0, 1, 1])
     assert elbo(converted(OneScale), inputs_of("MLP"), labels).loss.isfinite()
     text = (
@@ -255,3 +255,11 @@ def test_a_family_without_one_of_the_three_is_none(missing: str) -> None:
     partial = type("Partial", (Family,), methods)
     with pytest.raises(TypeError, match=f"Can't instantiate abstract class Partial.*{missing}"):
         converted(partial)
+
+
+def test_a_family_that_cannot_widen_itself_says_so_when_calibrated() -> None:
+    model = converted(OneScale)
+    with pytest.raises(
+        ValueError, match=r"`family` \(='OneScale'\) must know how to widen .* define OneScale.rescale_"
+    ):
+        tb.calibrate(model, torch.randn(30, 3).double(), torch.randint(2, (30,)), progress=False)

@@ -1,5 +1,6 @@
 """The numerical guards on a model: the paper's pseudocode to the letter, and the closed form's own rule."""
 
+import functools
 import math
 import re
 
@@ -17,7 +18,7 @@ AROUND = (0.0, 0.3, 0.999, 1.0, 1.001, 50.0)
 
 def model_at(means: list[float], delta: float, gamma: float, dtype: torch.dtype) -> tb.BayesianModule:
     """A model of one tensor with these raw parameters, legal or not."""
-    model = tb.to_bayesian(nn.Linear(len(means), 1, bias=False, dtype=dtype))
+    model = tb.to_bayesian(nn.Linear(len(means), 1, bias=False, dtype=dtype), prior=tb.Prior())
     with torch.no_grad():
         model.module.weight.copy_(torch.tensor([means], dtype=torch.float64))
         model.family.delta.fill_(delta)
@@ -49,7 +50,8 @@ def test_the_papers_rule_is_its_pseudocode(delta: float, gamma: float) -> None:
 
 def test_the_papers_coins_fall_on_both_sides() -> None:
     # Failure rate: 100 coins all alike, 2 · 2^-100, for the means and again for the correlations.
-    model = tb.to_bayesian(nn.ModuleList(nn.Linear(1, 1, bias=False) for _ in range(100)))
+    layers = nn.ModuleList(nn.Linear(1, 1, bias=False) for _ in range(100))
+    model = tb.to_bayesian(layers, prior=tb.Prior())
     with torch.no_grad():
         for _, mean in model.means():
             mean.fill_(1e-9)
@@ -150,7 +152,8 @@ def test_a_model_in_range_is_left_alone(family: str) -> None:
 
 
 def test_every_bayesian_part_of_a_model_is_guarded() -> None:
-    net = nn.Sequential(tb.nn.Linear(2, 2), nn.Linear(2, 2), tb.nn.Linear(2, 2))
+    guarded = functools.partial(tb.nn.Linear, prior=tb.Prior())
+    net = nn.Sequential(*(kind(2, 2) for kind in (guarded, nn.Linear, guarded)))
     with torch.no_grad():
         for layer in (net[0].module, net[1], net[2].module):
             layer.weight.zero_()

@@ -7,6 +7,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 import tribayes as tb
 from tests.networks import any_family, any_network, bayesian
+from tribayes.posterior.prior import BestScale
 
 
 def values(model: tb.BayesianModule, column: str) -> dict[str, float]:
@@ -59,7 +60,7 @@ def test_a_prior_may_be_a_number_a_tensor_or_the_pretrained_weights() -> None:
     weight = net.weight.detach().clone()
     loc, scale = torch.randn(2, 3).double(), torch.rand(2, 3).double() + 0.5
     for prior, mean, deviation in [
-        (None, torch.zeros_like(weight), torch.ones_like(weight)),
+        (tb.Prior(), torch.zeros_like(weight), torch.ones_like(weight)),
         (tb.Prior(loc=0.3, scale=2.0), torch.full_like(weight, 0.3), torch.full_like(weight, 2.0)),
         (tb.Prior(loc=loc, scale=scale), loc, scale),
         (tb.Prior(loc="pretrained", scale=0.1), weight, torch.full_like(weight, 0.1)),
@@ -71,12 +72,13 @@ def test_a_prior_may_be_a_number_a_tensor_or_the_pretrained_weights() -> None:
 
 
 def test_priors_are_set_by_pattern() -> None:
-    priors = {"2.weight": tb.Prior(loc="pretrained", scale=0.05), "*weight": tb.Prior(scale=0.2)}
+    priors = {"2.weight": tb.Prior(loc="pretrained", scale=0.05), "*weight": tb.Prior(scale=0.2), "0.bias": tb.Prior()}
     model = bayesian("MLP", prior=priors)
     fitted = dict(zip(model.random_names, model.priors, strict=True))
     assert torch.equal(fitted["2.weight"].loc, model.module[2].weight.flatten())
-    scales = {name: prior.scale.item() for name, prior in fitted.items()}
-    assert scales == {"0.weight": 0.2, "0.bias": 1.0, "2.weight": 0.05, "2.bias": 1.0}
+    scales = {name: prior.scale.item() for name, prior in fitted.items() if name != "2.bias"}
+    assert scales == {"0.weight": 0.2, "0.bias": 1.0, "2.weight": 0.05}
+    assert isinstance(fitted["2.bias"], BestScale)  # the default, where no pattern matches
 
 
 def test_the_pretrained_prior_stays_where_the_weights_were_at_conversion() -> None:

@@ -59,7 +59,7 @@ def test_zeros_that_are_loaded_leave_zero_with_a_random_sign() -> None:
 
 
 def test_the_guards_repair_zeros_loaded_past_load_pretrained() -> None:
-    model = tb.to_bayesian(nn.Linear(2, 3))
+    model = tb.to_bayesian(nn.Linear(2, 3), prior=tb.Prior())
     model.module.load_state_dict({"weight": torch.ones(3, 2), "bias": torch.zeros(3)})
     assert model.kl().isinf()
     tb.stabilise_(model)

@@ -23,7 +23,7 @@ PRIORS = {
 }
 
 
-def _model(family: str = "tridiagonal", prior: object = None, rho: float = -0.3) -> tb.BayesianModule:
+def _model(family: str = "tridiagonal", prior: object = tb.Prior(), rho: float = -0.3) -> tb.BayesianModule:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double()
     return tb.to_bayesian(net, family=family, prior=prior, tau=0.4, rho=rho if family == "tridiagonal" else 0.0)
@@ -32,7 +32,8 @@ def _model(family: str = "tridiagonal", prior: object = None, rho: float = -0.3)
 def _convolutional(family: str = "tridiagonal", **options: object) -> tb.BayesianModule:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(12, 2))
-    return tb.to_bayesian(net, family=family, rho=-0.3 if family == "tridiagonal" else 0.0, **options)
+    rho = -0.3 if family == "tridiagonal" else 0.0
+    return tb.to_bayesian(net, family=family, rho=rho, **{"prior": tb.Prior(), **options})
 
 
 def _apart(model: tb.BayesianModule) -> tuple[dict[str, Tensor], Tensor]:
@@ -91,7 +92,7 @@ def test_a_weight_without_a_gradient_gets_its_share_of_the_divergence() -> None:
 def test_a_frozen_mean_stays_without_a_gradient() -> None:
     net = nn.Linear(3, 2)
     net.weight.requires_grad_(False)
-    model = tb.to_bayesian(net, where="*")
+    model = tb.to_bayesian(net, where="*", prior=tb.Prior())
     weights, divergence = model.sample_weights_and_kl(generator=5)
     (weights["weight"].sum() + divergence).backward()
     assert net.weight.grad is None
@@ -103,7 +104,7 @@ def test_a_frozen_mean_stays_without_a_gradient() -> None:
 def test_the_objective_is_that_of_both_apart(samples: int, family: str) -> None:
     model = _model(family)
     x, y = torch.randn(6, 3).double(), torch.randint(0, 2, (6,))
-    elbo = tb.ELBO(tb.Categorical(), data_size=10, samples=samples)
+    elbo = tb.ELBO(tb.Categorical(), data_size=10, kl_weight=1.0, samples=samples)
     torch.manual_seed(3)
     terms = elbo(model, x, y)
     torch.manual_seed(3)
@@ -120,7 +121,7 @@ def test_the_objective_takes_the_divergence_from_the_draw(
 ) -> None:
     model = _convolutional(family)
     x, y = torch.randn(6, 1, 4, 4), torch.randint(0, 2, (6,))
-    elbo = tb.ELBO(tb.Categorical(), data_size=10, samples=samples)
+    elbo = tb.ELBO(tb.Categorical(), data_size=10, kl_weight=1.0, samples=samples)
     expected = model.kl()
     monkeypatch.setattr(type(model.family), "divergence", lambda *_: pytest.fail("computed a second time"))
     torch.manual_seed(3)

@@ -114,7 +114,7 @@ DRY_RUN = """\
 parameter  shape   K  becomes  because          tau    rho  prior
 ---------  -----  --  -------  -------------  -----  -----  -------------------
 0.weight   3×4    12  random   default        0.100  0.000  N(pretrained, 0.5²)
-0.bias     3       3  random   default        0.050  0.200  N(0, 1²)
+0.bias     3       3  random   default        0.050  0.200  relative
 1.weight   3       3  fixed    normalisation      -      -
 1.bias     3       3  fixed    normalisation      -      -
 2.weight   2×3     6  fixed    frozen             -      -

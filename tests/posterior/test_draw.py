@@ -9,6 +9,7 @@ fresh seed. If one fails after a change that reorders random numbers, it may be 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -22,7 +23,7 @@ from tests.posterior.cases import CASES, assert_agree, law_of, leaf, means, norm
 from tribayes.posterior import FAMILIES, FactorisedNormal, Prior, Stream, TridiagonalNormal, distributions
 from tribayes.posterior.draw import draw, guard_, implementation_for, plain
 from tribayes.posterior.parametrisation import rule_of
-from tribayes.posterior.prior import TensorPrior
+from tribayes.posterior.prior import AnyTensorPrior, BestScale, TensorPrior
 
 LOC = torch.tensor([0.5, -2.0, 1e-3, 3.0, -0.7], dtype=torch.float64)
 SHAPES = [(4, 3), (2, 3, 5, 5), (7,), (1,)]
@@ -54,7 +55,7 @@ def _per_weight(loc: bool, scale: bool) -> list[TensorPrior]:
     return [Prior(one, other).resolve("w", tensor) for one, other, tensor in numbers]
 
 
-PRIORS: dict[str, list[TensorPrior] | None] = {
+PRIORS: dict[str, list[AnyTensorPrior] | None] = {
     "none": None,
     "standard": _prior(0.0, 1.0),
     "scalar": _prior(0.3, 0.5),
@@ -63,6 +64,8 @@ PRIORS: dict[str, list[TensorPrior] | None] = {
     "scale per weight": _per_weight(loc=False, scale=True),
     "both per weight": _per_weight(loc=True, scale=True),
     "mixed": [*_prior(0.0, 1.0)[:2], *_per_weight(loc=True, scale=True)[2:]],
+    "relative": [BestScale() for _ in SHAPES],
+    "relative and not": [BestScale(), *_prior(0.3, 0.5)[1:3], BestScale()],
     "pretrained": [Prior("pretrained", 0.1).resolve("w", tensor) for tensor in _inputs()[0]],
 }
 all_priors = pytest.mark.parametrize("priors", PRIORS.values(), ids=PRIORS)
@@ -119,7 +122,7 @@ def test_values_and_gradients_are_those_of_the_formula(
 @counts
 @pytest.mark.parametrize("correlated", [True, False])
 def test_a_cpu_draws_what_plain_torch_draws(
-    priors: list[TensorPrior] | None, count: int | None, correlated: bool
+    priors: list[AnyTensorPrior] | None, count: int | None, correlated: bool
 ) -> None:
     """All priors, one draw or a stack; `Diagonal` hands over a γ of zeros that is not learned."""
     tensors, delta, gamma = _inputs()
@@ -138,7 +141,7 @@ def test_a_cpu_draws_what_plain_torch_draws(
 
 
 @all_priors
-def test_the_second_derivatives_of_a_cpu_are_those_of_plain_torch(priors: list[TensorPrior] | None) -> None:
+def test_the_second_derivatives_of_a_cpu_are_those_of_plain_torch(priors: list[AnyTensorPrior] | None) -> None:
     tensors, delta, gamma = _inputs()
     leaves = [*tensors, delta, gamma]
     hessians = []
@@ -152,8 +155,12 @@ def test_the_second_derivatives_of_a_cpu_are_those_of_plain_torch(priors: list[T
 
 
 @either
-@pytest.mark.parametrize("priors", [None, _per_weight(loc=True, scale=True)], ids=["draw", "divergence"])
-def test_a_draw_passes_gradcheck_twice(implementation: str, priors: list[TensorPrior] | None) -> None:
+@pytest.mark.parametrize(
+    "priors",
+    [None, _per_weight(loc=True, scale=True), PRIORS["relative"]],
+    ids=["draw", "divergence", "relative divergence"],
+)
+def test_a_draw_passes_gradcheck_twice(implementation: str, priors: list[AnyTensorPrior] | None) -> None:
     tensors, delta, gamma = _inputs()
     leaves = [tensors[0], tensors[2], delta[:2].detach().requires_grad_(), gamma[:2].detach().requires_grad_()]
     chosen = None if priors is None else [priors[0], priors[2]]
@@ -195,11 +202,11 @@ def test_long_tensors_have_the_gradients_of_short_ones() -> None:
     _assert_close(*results, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("priors", ["standard", "both per weight"])
+@pytest.mark.parametrize("priors", ["standard", "both per weight", "relative"])
 def test_single_precision_is_double_precision_to_its_digits(priors: str) -> None:
     given = PRIORS[priors]
     tensors, delta, gamma = _inputs(torch.float32)
-    singles = [TensorPrior(prior.loc.float(), prior.scale.float()) for prior in given]
+    singles = [copy.deepcopy(prior).float() for prior in given]
     leaves = [*tensors, delta, gamma]
     doubles = [value.detach().double().requires_grad_() for value in leaves]
     rounded = [[x.float() for x in row] for row in _rounds(tensors, None)]

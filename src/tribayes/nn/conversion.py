@@ -16,13 +16,13 @@ from torch.nn.parameter import UninitializedParameter
 from tribayes._errors import check_positive, is_number, refusal, wrong_type
 from tribayes._text import format_table
 from tribayes.posterior.family import Family, family_of
-from tribayes.posterior.prior import Prior
+from tribayes.posterior.prior import AnyPrior, RelativePrior
 
 DEFAULT_TAU = 0.05
 DEFAULT_RHO = 0.0
 
 Numbers = float | Mapping[str, float]
-Priors = Prior | Mapping[str, Prior] | None
+Priors = AnyPrior | Mapping[str, AnyPrior] | None
 Value = TypeVar("Value")
 Predicate = Callable[[str, nn.Parameter], bool]
 Where = str | Sequence[str] | Predicate | None
@@ -56,7 +56,8 @@ def plan_conversion(
     chosen = [candidate for candidate in candidates if candidate.random]
     taus = per_tensor("tau", tau, chosen, DEFAULT_TAU)
     rhos = per_tensor("rho", rho, chosen, DEFAULT_RHO)
-    priors = per_tensor("prior", Prior() if prior is None else prior, chosen, Prior())
+    default: AnyPrior = RelativePrior()
+    priors = per_tensor("prior", default if prior is None else prior, chosen, default)
     _check_start(taus, rhos, priors, kind)
     return Plan(kind, tuple(candidates), tuple(map(float, taus)), tuple(map(float, rhos)), tuple(priors))
 
@@ -69,7 +70,7 @@ class Plan:
     candidates: tuple[Candidate, ...]
     tau: tuple[float, ...]
     rho: tuple[float, ...]
-    priors: tuple[Prior, ...]
+    priors: tuple[AnyPrior, ...]
 
     @property
     def chosen(self) -> list[Candidate]:
@@ -97,7 +98,7 @@ class Plan:
         return f"{table}\n{len(self.chosen)} tensors with {weights:,} weights become random."
 
 
-def _check_start(taus: Sequence[float], rhos: Sequence[float], priors: Sequence[Prior], kind: type[Family]) -> None:
+def _check_start(taus: Sequence[float], rhos: Sequence[float], priors: Sequence[AnyPrior], kind: type[Family]) -> None:
     for tau in taus:
         check_positive("tau", tau, "it is the standard deviation relative to |m|, such as 0.05")
     for rho in rhos:
@@ -109,11 +110,14 @@ def _check_start(taus: Sequence[float], rhos: Sequence[float], priors: Sequence[
             requirement = f"be 0 for the family {kind.__name__}, which has no correlation"
             raise refusal("rho", rho, requirement, 'leave it out, or use family="tridiagonal"')
     for prior in priors:
-        if not isinstance(prior, Prior):
-            raise wrong_type("prior", prior, "be a tribayes.Prior", "pass e.g. tb.Prior(loc=0.0, scale=1.0)")
+        if not isinstance(prior, AnyPrior):
+            requirement, remedy = "be a tribayes.Prior or RelativePrior", "pass e.g. tb.Prior(loc=0.0, scale=1.0)"
+            raise wrong_type("prior", prior, requirement, remedy)
 
 
-def _prior_text(prior: Prior) -> str:
+def _prior_text(prior: AnyPrior) -> str:
+    if isinstance(prior, RelativePrior):
+        return "relative"
     loc, scale = (
         value if isinstance(value, str) else "tensor" if isinstance(value, torch.Tensor) else f"{value:g}"
         for value in (prior.loc, prior.scale)

@@ -35,7 +35,7 @@ def to_bayesian(
 
     Args:
         net: any `torch.nn.Module`, pretrained or not.
-        prior: a `Prior` for all tensors (default N(0, 1)), or {name pattern: Prior}.
+        prior: `RelativePrior()` (the default), the paper's `Prior(...)`, or {name pattern: prior}.
         tau: initial standard deviation relative to |m| (default 0.05), or {name pattern: value}.
         rho: initial correlation between neighbours (default 0), or {name pattern: value}.
         family: "tridiagonal" (the paper's, the default), "diagonal" (ρ = 0), "mean_field" (a free standard deviation

@@ -21,7 +21,7 @@ from tribayes.nn.twin import Twin
 from tribayes.posterior.draw.plain import flat, sources_of
 from tribayes.posterior.family import Law
 from tribayes.posterior.parametrisation import Rule, guard_means_, rule_of
-from tribayes.posterior.prior import TensorPrior
+from tribayes.posterior.prior import AnyTensorPrior, are_relative
 from tribayes.posterior.streams import Randomness
 
 Draw = Mapping[str, Tensor]
@@ -132,8 +132,8 @@ class BayesianModule(nn.Module):
         """KL(q ‖ p) in nats, exact, summed over all random tensors: equation (30) with its constant."""
         return self.family.divergence(self._means(), self._priors())
 
-    def _priors(self) -> list[TensorPrior]:
-        return list(cast(Iterable[TensorPrior], self.priors))
+    def _priors(self) -> list[AnyTensorPrior]:
+        return list(cast(Iterable[AnyTensorPrior], self.priors))
 
     @torch.no_grad()
     def posterior(self) -> PosteriorTable:
@@ -145,7 +145,10 @@ class BayesianModule(nn.Module):
     @torch.no_grad()
     def stabilise_(self, rule: Rule, generator: Randomness = None) -> None:
         """Apply the numerical guards in place; `tribayes.stabilise_` is the public way."""
-        self.family.stabilise_(self._means(), rule, generator)
+        means = self._means()
+        if self.family.divergence_without_means:
+            means = [mean for mean, free in zip(means, are_relative(self._priors()), strict=True) if not free]
+        self.family.stabilise_(means, rule, generator)
 
     def load_pretrained(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
         """Load weights of the plain network, under their own names, as the means; zeros leave zero again."""

@@ -2,7 +2,7 @@
 
 from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal
 from tribayes.posterior.family import FAMILIES, Diagonal, Family, MeanField, Tridiagonal
-from tribayes.posterior.prior import Prior
+from tribayes.posterior.prior import Prior, RelativePrior
 from tribayes.posterior.streams import Stream
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Family",
     "MeanField",
     "Prior",
+    "RelativePrior",
     "Stream",
     "Tridiagonal",
     "TridiagonalNormal",

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import kl_divergence
 
 from tribayes._errors import refusal, wrong_type
 from tribayes.posterior import draw as drawing
@@ -21,7 +20,7 @@ from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal
 from tribayes.posterior.draw import plain
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.parametrisation import Rule, guard_means_
-from tribayes.posterior.prior import TensorPrior
+from tribayes.posterior.prior import AnyTensorPrior, TensorPrior, are_relative
 from tribayes.posterior.streams import Randomness, Seeds
 
 Law = TridiagonalNormal | FactorisedNormal
@@ -38,6 +37,7 @@ class Family(nn.Module, ABC):
 
     multiplicative: ClassVar[bool] = False  # noise proportional to |m|: the means must then not be zero
     correlated: ClassVar[bool] = False  # whether an initial ρ means anything
+    divergence_without_means: ClassVar[bool] = False  # that from a relative prior: means may then be zero after all
 
     @abstractmethod
     def __init__(self, means: Means, tau: Sequence[float], rho: Sequence[float]) -> None:
@@ -47,8 +47,8 @@ class Family(nn.Module, ABC):
     def laws(self, means: Means) -> list[Law]:
         """The distribution of each tensor, given its flat means (K,), at least in float32.
 
-        A distribution over (K,) with `rsample(sample_shape, generator)` and a divergence from `Normal` registered with
-        torch.
+        A distribution over (K,) with `rsample(sample_shape, generator)`, a divergence from `Normal` registered with
+        torch, and for `RelativePrior` `mean`, `variance` and `entropy()`.
         """
 
     @abstractmethod
@@ -74,17 +74,21 @@ class Family(nn.Module, ABC):
         weights = rounds[0] if count is None else [torch.stack(column) for column in zip(*rounds, strict=True)]
         return weights, None if priors is None else self.divergence(means, priors)
 
-    def divergence(self, means: Means, priors: Sequence[TensorPrior]) -> Tensor:
+    def divergence(self, means: Means, priors: Sequence[AnyTensorPrior]) -> Tensor:
         """KL(q ‖ p) in nats, summed over all tensors."""
         laws = self.laws([plain.flat(mean) for mean in means])
-        normals = plain.normal_priors(priors, means)
-        terms = [kl_divergence(law, prior) for law, prior in zip(laws, normals, strict=True)]
+        terms = [prior.divergence(law) for law, prior in zip(laws, priors, strict=True)]
         return torch.stack([term.to(terms[0].device) for term in terms]).sum()
 
     def sampler(self, means: Means) -> str:
         """Which implementation draws: "triton", "cpu" or "plain"."""
         del means
         return drawing.PLAIN
+
+    def rescale_(self, factor: float) -> None:
+        """Multiply every standard deviation, in place: what `tribayes.calibrate` does."""
+        name = type(self).__name__
+        raise refusal("family", name, f"know how to widen itself {factor:g} times", f"define {name}.rescale_(factor)")
 
     @torch.no_grad()
     def describe(self, means: Means) -> list[tuple[float, float]]:
@@ -93,7 +97,7 @@ class Family(nn.Module, ABC):
         return [(float(law.stddev.norm() / row.norm()), 0.0) for law, row in zip(self.laws(rows), rows, strict=True)]
 
     def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
-        """Apply the guards to means and raw parameters, in place."""
+        """Apply the guards in place, to raw parameters and to `means`: those that must not be zero."""
         if self.multiplicative:
             guard_means_(means, rule, plain.sources_of(means, randomness))
 
@@ -102,6 +106,7 @@ class Diagonal(Family):
     """w_i = m_i + τ|m_i| x_i with one τ per tensor: the earlier model of Posch et al. (2019)."""
 
     multiplicative = True
+    divergence_without_means = True
 
     def __init__(self, means: Means, tau: Sequence[float], rho: Sequence[float]) -> None:
         nn.Module.__init__(self)
@@ -122,8 +127,8 @@ class Diagonal(Family):
     def draw(self, means: Means, randomness: Seeds = None, *, count: Count = None, priors: Priors = None) -> Drawn:
         return drawing.draw(means, self.delta, self._raw_correlation(), randomness, count, priors, self._implementation)
 
-    def divergence(self, means: Means, priors: Sequence[TensorPrior]) -> Tensor:
-        return plain.divergence_of(means, self.delta, self._raw_correlation(), plain.normal_priors(priors, means))
+    def divergence(self, means: Means, priors: Sequence[AnyTensorPrior]) -> Tensor:
+        return plain.divergence_of(means, self.delta, self._raw_correlation(), priors)
 
     def sampler(self, means: Means) -> str:
         return self._implementation or drawing.implementation_for(means, self.delta, self.delta)
@@ -135,6 +140,9 @@ class Diagonal(Family):
 
     def scale_parameters(self) -> list[nn.Parameter]:
         return [self.delta]
+
+    def rescale_(self, factor: float) -> None:
+        _rescale_(self.delta, factor)
 
     def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
         gamma = next(iter(self.correlation_parameters()), None)
@@ -184,10 +192,16 @@ class MeanField(Family):
             for mean, scale in zip(means, scales, strict=True)
         ]
 
-    def divergence(self, means: Means, priors: Sequence[TensorPrior]) -> Tensor:
-        """Over the weights of all tensors at once: fewer launches on a GPU."""
+    def divergence(self, means: Means, priors: Sequence[AnyTensorPrior]) -> Tensor:
+        """Over the weights of all tensors at once, where their priors are of one kind: fewer launches on a GPU."""
+        relative = are_relative(priors)
+        if any(relative) and not all(relative):
+            return super().divergence(means, priors)
         rows = [plain.flat(mean) for mean in means]
-        normals = plain.normal_priors(priors, means)
+        if all(relative):  # ½ Σ ln(1 + m²/s²)
+            mean = _joined(rows)
+            return 0.5 * (mean / self._all_scales().to(mean)).square().log1p().sum()
+        normals = [cast(TensorPrior, prior).distribution(row.dtype) for prior, row in zip(priors, rows, strict=True)]
         loc, zeta = (
             _joined([value.expand(len(row)) for value, row in zip(values, rows, strict=True)])
             for values in ([prior.loc for prior in normals], [prior.scale for prior in normals])
@@ -197,6 +211,10 @@ class MeanField(Family):
 
     def scale_parameters(self) -> list[nn.Parameter]:
         return list(self.raw_scale)
+
+    def rescale_(self, factor: float) -> None:
+        for raw in self.raw_scale:
+            _rescale_(raw, factor)
 
     def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
         del means, randomness
@@ -227,6 +245,12 @@ def _raw(inverse: Callable[[Tensor], Tensor], values: Sequence[float], like: Ten
     dtype = torch.promote_types(like.dtype, torch.float32)
     raw = inverse(torch.tensor(values, dtype=torch.float64))
     return raw.to(dtype=dtype, device=like.device)
+
+
+@torch.no_grad()
+def _rescale_(raw: Tensor, factor: float) -> None:
+    """softplus of what is left in `raw` is `factor` times what it was."""
+    raw.copy_(parametrisation.delta_of(factor * parametrisation.tau_of(raw.double())))
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:

@@ -1,13 +1,23 @@
-"""The Gaussian prior of one tensor: a mean and a standard deviation (never a variance)."""
+"""Gaussian priors: the paper's, by a mean and a standard deviation (never a variance), and one relative to the weights.
+
+The paper's divergence to N(0, ζ²) pushes every mean towards ±ζ and away from zero. A network whose weights are meant to
+be small and many is ruined by that. The relative prior gives each weight the scale that the evidence would choose,
+
+    ζ_i² = E w_i² = (1 + τ²) m_i²,     min over ζ of KL = ½ K ln(1 + 1/τ²) − ½ ln det T(ρ),
+
+which leaves the means alone: their size is the business of the optimizer's weight decay. For ρ = 0 it is the
+empirical-Bayes form of variational dropout (Kharitonov, Molchanov & Vetrov 2018).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Normal
+from torch.distributions import Distribution, Normal, kl_divergence
 
 from tribayes._errors import check_all, check_positive, is_number, refusal, wrong_type
 
@@ -53,6 +63,25 @@ class Prior:
         return TensorPrior(_fitted(name, "loc", loc, mean), _fitted(name, "scale", self.scale, mean))
 
 
+@dataclass(frozen=True)
+class RelativePrior:
+    """N(0, ζ_i²) with the best scale for each weight, ζ_i² = E w_i²: a prior that moves with the weights.
+
+    Only noise is priced, relative to the weight that it is on; a tensor may grow or shrink for free, so give the means
+    a weight decay: `tribayes.parameter_groups(model, lr, weight_decay=...)`.
+
+    Example:
+        >>> model = tribayes.to_bayesian(nn.Linear(8, 3), prior=RelativePrior(), tau=0.05)
+        >>> round(model.kl().item(), 2)  # ½ · 27 weights · ln(1 + 1/0.05²)
+        80.92
+    """
+
+    def resolve(self, name: str, mean: Tensor) -> BestScale:
+        """This prior for any tensor."""
+        del name, mean
+        return BestScale()
+
+
 class TensorPrior(nn.Module):
     """A prior fitted to one tensor: `loc` and `scale` as buffers, each a scalar or flat with K entries."""
 
@@ -66,6 +95,28 @@ class TensorPrior(nn.Module):
 
     def distribution(self, dtype: torch.dtype) -> Normal:
         return Normal(self.loc.to(dtype), self.scale.to(dtype), validate_args=False)
+
+    def divergence(self, law: Distribution) -> Tensor:
+        """KL(law ‖ p), summed over the tensor."""
+        return kl_divergence(law, self.distribution(law.mean.dtype))
+
+
+class BestScale(nn.Module):
+    """The relative prior of one tensor. It follows from the law, so there is nothing to keep."""
+
+    def divergence(self, law: Distribution) -> Tensor:
+        """The smallest KL(law ‖ N(0, ζ²)) over a scale for each weight: ½ Σ ln(2πe E w²) − H(law)."""
+        second = law.mean.square() + law.variance
+        return 0.5 * (second.log() + math.log(2 * math.pi * math.e)).sum() - law.entropy().sum()
+
+
+AnyPrior = Prior | RelativePrior
+AnyTensorPrior = TensorPrior | BestScale
+
+
+def are_relative(priors: Sequence[AnyTensorPrior]) -> list[bool]:
+    """Which of these move with the weights."""
+    return [isinstance(prior, BestScale) for prior in priors]
 
 
 def _fitted(name: str, field: str, value: float | Tensor, mean: Tensor) -> Tensor:

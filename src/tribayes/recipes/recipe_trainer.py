@@ -121,8 +121,9 @@ def build_model(setting: Setting, seed: int) -> nn.Module:
         if not setting.bayesian:
             return network
         prior = {pattern: Prior(scale=scale) for pattern, scale in setting.prior_scale.items()}
+        prior.setdefault("*", Prior())  # the paper's, where no pattern matches
         rho = _initial_rho(setting, network) if setting.family == "tridiagonal" else 0.0
-        return to_bayesian(network, prior=prior or None, tau=setting.tau, rho=rho, family=setting.family)
+        return to_bayesian(network, prior=prior, tau=setting.tau, rho=rho, family=setting.family)
 
 
 def _initial_rho(setting: Setting, network: nn.Module) -> dict[str, float]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from tribayes.posterior.draw import cpu, cuda, plain
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.parametrisation import Rule, guard_gamma_, guard_means_
+from tribayes.posterior.prior import are_relative
 from tribayes.posterior.streams import Randomness, Seeds
 
 PLAIN, CPU, TRITON = "plain", "cpu", "triton"
@@ -50,6 +51,9 @@ def draw(
         implementation: by its name, for tests; None chooses.
     """
     chosen = implementation or implementation_for(means, delta, gamma)
+    if len(set(are_relative(priors or ()))) == 2:  # both kinds in one network: no one pass for them
+        weights, _ = draw(means, delta, gamma, randomness, count, None, chosen)
+        return weights, plain.divergence_of(means, delta, gamma, priors or ())
     if chosen == TRITON:
         return cuda.draw(means, delta, gamma, randomness, count, priors)
     assert not isinstance(randomness, Tensor)  # seeds are the kernels' own
@@ -65,9 +69,12 @@ def guard_(
     randomness: Randomness = None,
     implementation: str | None = None,
 ) -> None:
-    """All guards (parametrisation.py), in place; one launch where the kernels draw. γ is None where there is none."""
+    """All guards (parametrisation.py), in place; one launch where the kernels draw.
+
+    `means` are those that must not be zero; γ is None where there is none.
+    """
     chosen = implementation or implementation_for(means, delta, delta if gamma is None else gamma)
-    if chosen == TRITON:
+    if chosen == TRITON and means:
         cuda.guard_(means, delta, gamma, rule, randomness)
         return
     sources = plain.sources_of([*means, delta], randomness)

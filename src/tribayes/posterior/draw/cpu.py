@@ -69,8 +69,12 @@ class _Draw(torch.autograd.Function):
         pairs = [(x[1:], x[:-1]) for x in normals]  # x_i and x_{i−1}
         mixed = [torch.add(own, before, alpha=s.t) for (own, before), s in zip(pairs, scalars, strict=True)]
         drawn = torch._foreach_addcmul(means, mixed, magnitudes, [s.current for s in scalars])
-        priors = [_Prior.of(prior, mean) for prior, mean in zip(given or (), means, strict=bool(given))]
-        relative, divergence = _divergence(means, magnitudes, scalars, priors) if priors else ([], 0.0)
+        fixed = [prior for prior in given or () if isinstance(prior, TensorPrior)]  # all of them, or none
+        priors = [_Prior.of(prior, mean) for prior, mean in zip(fixed, means, strict=bool(fixed))]
+        relative, divergence = [0.0] * len(means), 0.0
+        if given:
+            found = _divergence(means, magnitudes, scalars, priors) if fixed else _relative_divergence(means, scalars)
+            relative, divergence = found
         ctx.given, ctx.scalars, ctx.priors, ctx.relative, ctx.pairs = (normals, given), scalars, priors, relative, pairs
         ctx.save_for_backward(delta, gamma, *means, *drawn)
         return (*drawn, delta.new_tensor(divergence))
@@ -81,10 +85,9 @@ class _Draw(torch.autograd.Function):
         means, drawn = rest[: len(rest) // 2], rest[len(rest) // 2 :]
         if torch.is_grad_enabled():
             return None, None, *_differentiable(delta, gamma, means, grads, *ctx.given)
-        weight = grads[-1].item() if ctx.priors else 0.0
-        by_means = _by_means(means, drawn, grads[:-1], ctx.scalars, weight, ctx.priors)
-        relative = ctx.relative or [0.0] * len(means)
-        columns = zip(means, ctx.scalars, _by_mixing(means, grads[:-1], ctx.pairs), relative, strict=True)
+        weight = grads[-1].item() if ctx.given[1] else 0.0
+        by_means = _by_means(means, drawn, grads[:-1], ctx.scalars, weight if ctx.priors else 0.0, ctx.priors)
+        columns = zip(means, ctx.scalars, _by_mixing(means, grads[:-1], ctx.pairs), ctx.relative, strict=True)
         found = [_by_raw(mean.numel(), s, mixing, weight, sums) for mean, s, mixing, sums in columns]
         by_delta, by_gamma = zip(*found, strict=True)
         return None, None, delta.new_tensor(by_delta), gamma.new_tensor(by_gamma), *by_means
@@ -152,6 +155,13 @@ def _divergence(
     return [relative for relative, _, _ in sums], 0.5 * math.fsum(terms)
 
 
+def _relative_divergence(means: Tensors, scalars: Sequence[_Scalars]) -> tuple[list[float], float]:
+    """The same for the relative prior: Σ m²/ζ² = K/(1 + τ²) there, and ½ K ln(1 + 1/τ²) − ½ ln det T."""
+    sizes = [mean.numel() for mean in means]
+    terms = [k * (1 + math.log1p(s.tau**2)) - s.entropy(k) for k, s in zip(sizes, scalars, strict=True)]
+    return [k / (1 + s.tau**2) for k, s in zip(sizes, scalars, strict=True)], 0.5 * math.fsum(terms)
+
+
 def _by_means(
     means: Tensors, drawn: Tensors, grads: Tensors, scalars: Sequence[_Scalars], weight: float, priors: Sequence[_Prior]
 ) -> Tensors:
@@ -215,7 +225,7 @@ def _differentiable(
     inputs = [delta, gamma, *means]
     outputs, upstream = plain.weights_from(means, delta, gamma, normals), list(grads[:-1])
     if priors is not None:
-        outputs.append(plain.divergence_of(means, delta, gamma, plain.normal_priors(priors, means)))
+        outputs.append(plain.divergence_of(means, delta, gamma, priors))
         upstream.append(grads[-1])
     wanted = [value for value in inputs if value.requires_grad]
     found = iter(torch.autograd.grad(outputs, wanted, upstream, create_graph=True, allow_unused=True))

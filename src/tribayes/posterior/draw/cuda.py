@@ -15,6 +15,7 @@ from torch import Tensor
 from tribayes.posterior.draw.layout import channels_last
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.parametrisation import Rule
+from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness, Seeds, Stream, checked
 
 _SEEDS = 2**62
@@ -33,10 +34,12 @@ def draw(
 ) -> Drawn:
     """As `tribayes.posterior.draw.draw`. The draws lie in memory as their means do; under autocast in its dtype."""
     seeds = seeds_of(randomness, count or 1, delta.device)
-    locs, scales = [prior.loc for prior in priors or ()], [prior.scale for prior in priors or ()]
+    fixed = [prior for prior in priors or () if isinstance(prior, TensorPrior)]  # all of them, or none
+    locs, scales = [prior.loc for prior in fixed], [prior.scale for prior in fixed]
+    relative = priors is not None and not fixed
     device = delta.device.type  # under autocast nothing is left to cast
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
-    drawn, divergence, _ = _draw(list(means), delta, gamma, locs, scales, seeds, dtype)
+    drawn, divergence, _ = _draw(list(means), delta, gamma, locs, scales, seeds, relative, dtype)
     stacks = unflatten(drawn, means)
     weights = stacks if count is not None else [stack.squeeze(0) for stack in stacks]
     return weights, None if priors is None else divergence
@@ -75,13 +78,13 @@ _draw = torch.library.custom_op(
     "tribayes::draw",
     partial(_launch, "draw"),
     mutates_args=(),
-    schema=f"({_TENSORS}, ScalarType dtype) -> (Tensor, Tensor, Tensor)",
+    schema=f"({_TENSORS}, bool relative, ScalarType dtype) -> (Tensor, Tensor, Tensor)",
 )
 _draw_backward = torch.library.custom_op(
     "tribayes::draw_backward",
     partial(_launch, "backward"),
     mutates_args=(),
-    schema=f"(Tensor grad, Tensor grad_kl, {_TENSORS}, Tensor relative) -> (Tensor, Tensor, Tensor)",
+    schema=f"(Tensor grad, Tensor grad_kl, {_TENSORS}, Tensor squares) -> (Tensor, Tensor, Tensor)",
 )
 _guard_ = torch.library.custom_op(
     "tribayes::guard_",
@@ -92,11 +95,13 @@ _guard_ = torch.library.custom_op(
 
 
 @_draw.register_fake
-def _(means: Any, delta: Tensor, gamma: Tensor, locs: Any, scales: Any, seeds: Tensor, dtype: torch.dtype) -> Any:
+def _(
+    means: Any, delta: Tensor, gamma: Tensor, locs: Any, scales: Any, seeds: Tensor, relative: bool, dtype: torch.dtype
+) -> Any:
     del gamma, scales
     total = sum(mean.numel() for mean in means)
     drawn = delta.new_empty((seeds.shape[0], total), dtype=dtype)
-    return drawn, delta.new_empty(()), delta.new_empty(len(means) if locs else 0)
+    return drawn, delta.new_empty(()), delta.new_empty(len(means) if locs or relative else 0)
 
 
 @_draw_backward.register_fake
@@ -106,7 +111,7 @@ def _(grad: Tensor, grad_kl: Tensor, means: Any, delta: Tensor, gamma: Tensor, *
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    means, delta, gamma, locs, scales, seeds, _ = inputs
+    means, delta, gamma, locs, scales, seeds, *_ = inputs
     ctx.counts = len(means), len(locs)
     ctx.set_materialize_grads(False)  # zeros for what nobody differentiates would be a launch each
     ctx.save_for_backward(delta, gamma, seeds, output[2], *means, *locs, *scales)
@@ -114,16 +119,16 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
 
 def _backward(ctx: Any, grad: Tensor | None, grad_kl: Tensor | None, _: Any) -> tuple[Any, ...]:
     tensors, priors = ctx.counts
-    delta, gamma, seeds, relative, *saved = ctx.saved_tensors
+    delta, gamma, seeds, squares, *saved = ctx.saved_tensors
     means, locs, scales = saved[:tensors], saved[tensors : tensors + priors], saved[tensors + priors :]
     if grad is None:
         grad = delta.new_zeros(len(seeds), sum(mean.numel() for mean in means))
     if grad_kl is None:
         grad_kl = delta.new_zeros(())
     by_means, by_delta, by_gamma = _draw_backward(
-        grad.contiguous(), grad_kl, means, delta, gamma, locs, scales, seeds, relative
+        grad.contiguous(), grad_kl, means, delta, gamma, locs, scales, seeds, squares
     )
-    return unflatten(by_means, means), by_delta, by_gamma, [None] * priors, [None] * priors, None, None
+    return unflatten(by_means, means), by_delta, by_gamma, [None] * priors, [None] * priors, None, None, None
 
 
 _draw.register_autograd(_backward, setup_context=_setup)
@@ -132,16 +137,16 @@ _draw.register_autograd(_backward, setup_context=_setup)
 @_draw.register_vmap
 def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
     """Over seeds alone: as many more draws."""
-    *others, seeds_dim, _ = in_dims
+    *others, seeds_dim, _, _ = in_dims
     batched = [dim for item in others for dim in (item if isinstance(item, list | tuple) else [item])]
     if any(dim is not None for dim in batched) or seeds_dim is None:
         raise NotImplementedError(
             "the draw on a GPU is batched over its seeds only; move the model to a CPU for this vmap"
         )
-    *arguments, seeds, dtype = inputs
+    *arguments, seeds, relative, dtype = inputs
     seeds = seeds.movedim(seeds_dim, 0)
-    drawn, divergence, relative = _draw(*arguments, seeds.reshape(-1), dtype)
-    return (drawn.reshape(info.batch_size, -1, drawn.shape[-1]), divergence, relative), (0, None, None)
+    drawn, divergence, squares = _draw(*arguments, seeds.reshape(-1), relative, dtype)
+    return (drawn.reshape(info.batch_size, -1, drawn.shape[-1]), divergence, squares), (0, None, None)
 
 
 def unflatten(rows: Tensor, like: Means) -> list[Tensor]:

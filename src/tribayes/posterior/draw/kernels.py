@@ -194,24 +194,40 @@ def _prior(prior_ptr, tensor, start, inside, BLOCK: tl.constexpr, UNIFORM: tl.co
 
 @triton.jit
 def divergence_kernel(
-    sums_ptr, first_ptr, sizes_ptr, delta_ptr, gamma_ptr, tensor_sums_ptr, kl_ptr, CHUNK: tl.constexpr
+    sums_ptr,
+    first_ptr,
+    sizes_ptr,
+    delta_ptr,
+    gamma_ptr,
+    squares_ptr,
+    kl_ptr,
+    RELATIVE: tl.constexpr,
+    CHUNK: tl.constexpr,
 ):
-    """Equation (30) of one tensor from the sums of its blocks; Σ m²/ζ² is kept for the backward pass."""
+    """Equation (30) of one tensor from the sums of its blocks; Σ m²/ζ² is kept for the backward pass.
+
+    With a relative prior nothing is summed: Σ m²/ζ² = K/(1 + τ²), and the divergence is ½ K ln(1 + 1/τ²) − ½ ln det T.
+    """
     tensor = tl.program_id(0)
-    fixed, relative = _total(sums_ptr, first_ptr, tensor, CHUNK)
     size = tl.load(sizes_ptr + tensor)
     tau, t = _softplus(tl.load(delta_ptr + tensor)), _coefficient(tl.load(gamma_ptr + tensor))
     square = t * t
     # ln det T = ln(1 − t^{2K+2}) − ln(1 − t²) − K ln(1 + t²)
     power = tl.exp((size + 1.0) * tl.log(tl.maximum(square, 1e-30)))
     determinant = tl.log(1.0 - power) - tl.log(1.0 - square) - size * _log1p(square)
-    tl.store(kl_ptr + tensor, 0.5 * (fixed + tau * tau * relative - size * (1.0 + 2.0 * tl.log(tau)) - determinant))
-    tl.store(tensor_sums_ptr + tensor, relative)
+    if RELATIVE:
+        squares = size / (1.0 + tau * tau)
+        twice = size * _log1p(1.0 / (tau * tau))
+    else:
+        fixed, squares = _total(sums_ptr, first_ptr, tensor, CHUNK)
+        twice = fixed + tau * tau * squares - size * (1.0 + 2.0 * tl.log(tau))
+    tl.store(kl_ptr + tensor, 0.5 * (twice - determinant))
+    tl.store(squares_ptr + tensor, squares)
 
 
 @triton.jit
 def _log1p(x):
-    """ln(1 + x) for 0 ≤ x ≤ 1 without losing small x."""
+    """ln(1 + x) for x ≥ 0 without losing small x."""
     return tl.where(x < 0.01, x * (1.0 - x * (0.5 - x * (1.0 / 3.0 - 0.25 * x))), tl.log(1.0 + x))
 
 
@@ -282,7 +298,7 @@ def scalars_kernel(
     sizes_ptr,
     delta_ptr,
     gamma_ptr,
-    tensor_sums_ptr,
+    squares_ptr,
     grad_kl_ptr,
     by_delta_ptr,
     by_gamma_ptr,
@@ -300,7 +316,7 @@ def scalars_kernel(
     by_t = (by_previous - t * by_current) * tau * shrink * shrink * shrink
     if KL:
         weight, size = tl.load(grad_kl_ptr), tl.load(sizes_ptr + tensor)
-        by_tau += weight * (tau * tl.load(tensor_sums_ptr + tensor) - size / tau)
+        by_tau += weight * (tau * tl.load(squares_ptr + tensor) - size / tau)
         power = tl.exp(size * tl.log(tl.maximum(square, 1e-30)))  # t^{2K}
         slope = t / (1.0 - square) - size * t / (1.0 + square) - (size + 1.0) * t * power / (1.0 - power * square)
         by_t -= weight * slope

@@ -23,9 +23,16 @@ _FAST = os.environ.get("TRITON_INTERPRET") != "1"  # the interpreter has no hard
 
 
 def draw(
-    means: Tensors, delta: Tensor, gamma: Tensor, locs: Tensors, scales: Tensors, seeds: Tensor, dtype: torch.dtype
+    means: Tensors,
+    delta: Tensor,
+    gamma: Tensor,
+    locs: Tensors,
+    scales: Tensors,
+    seeds: Tensor,
+    relative: bool,
+    dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Draws (n, total), the divergence () and Σ m²/ζ² of each tensor (T,)."""
+    """Draws (n, total), the divergence () from fixed or relative priors and Σ m²/ζ² of each tensor (T,)."""
     layout = layout_of(means)
     drawn = torch.empty(len(seeds), layout.total, dtype=dtype, device=delta.device)
     with_kl = bool(locs)
@@ -34,14 +41,14 @@ def draw(
     kernels.forward_kernel[layout.blocks, len(seeds)](
         layout.table, delta, gamma, seeds, drawn, _stride(layout, seeds), prior, sums, **_options(layout, locs, scales)
     )
-    relative = torch.empty(layout.tensors if with_kl else 0, device=delta.device)
-    if not with_kl:
-        return drawn, torch.zeros((), device=delta.device), relative
-    terms = torch.empty_like(relative)
-    kernels.divergence_kernel[(layout.tensors,)](
-        sums, layout.first, layout.sizes, delta, gamma, relative, terms, CHUNK=_CHUNK, num_warps=_REDUCING
-    )
-    return drawn, terms.sum(), relative
+    squares = torch.empty(layout.tensors if with_kl or relative else 0, device=delta.device)
+    if not len(squares):
+        return drawn, torch.zeros((), device=delta.device), squares
+    terms = torch.empty_like(squares)
+    scalars = (sums, layout.first, layout.sizes, delta, gamma, squares, terms)
+    warps = 1 if relative else _REDUCING
+    kernels.divergence_kernel[(layout.tensors,)](*scalars, RELATIVE=relative, CHUNK=_CHUNK, num_warps=warps)
+    return drawn, terms.sum(), squares
 
 
 def backward(
@@ -53,7 +60,7 @@ def backward(
     locs: Tensors,
     scales: Tensors,
     seeds: Tensor,
-    relative: Tensor,
+    squares: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """∂L/∂m (total,), ∂L/∂δ and ∂L/∂γ (T,)."""
     layout = layout_of(means)
@@ -66,8 +73,8 @@ def backward(
         layout.table, delta, gamma, seeds, grad, stride, prior, grad_kl, by_mean, sums, len(seeds), **options
     )
     by_delta, by_gamma = torch.empty_like(delta), torch.empty_like(gamma)
-    scalars = (sums, layout.first, layout.sizes, delta, gamma, relative, grad_kl, by_delta, by_gamma)
-    kernels.scalars_kernel[(layout.tensors,)](*scalars, KL=with_kl, CHUNK=_CHUNK, num_warps=_REDUCING)
+    scalars = (sums, layout.first, layout.sizes, delta, gamma, squares, grad_kl, by_delta, by_gamma)
+    kernels.scalars_kernel[(layout.tensors,)](*scalars, KL=len(squares) > 0, CHUNK=_CHUNK, num_warps=_REDUCING)
     return by_mean, by_delta, by_gamma
 
 

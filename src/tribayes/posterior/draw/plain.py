@@ -6,21 +6,21 @@ With τ ε_i = A x_i + B x_{i−1} over K + 1 normals (correlation.py; A = τα,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
-from torch.distributions import Normal
 
 from tribayes.posterior import parametrisation
-from tribayes.posterior.correlation import correlate, mixing
+from tribayes.posterior.correlation import correlate, log_determinant, mixing
 from tribayes.posterior.distributions import combined, multiplicative_sums
 from tribayes.posterior.parametrisation import Sources
-from tribayes.posterior.prior import TensorPrior
+from tribayes.posterior.prior import AnyTensorPrior, TensorPrior, are_relative
 from tribayes.posterior.streams import Randomness, generator_of, standard_normals
 
 Means = Sequence[Tensor]
 Count = int | None  # of draws; None for one, without a leading axis
-Priors = Sequence[TensorPrior] | None
+Priors = Sequence[AnyTensorPrior] | None
 Drawn = tuple[list[Tensor], Tensor | None]  # the weights, and KL(q ‖ p) where priors were given
 
 
@@ -31,7 +31,7 @@ def draw(
     sources = sources_of(means, randomness)
     rounds = [weights_from(means, delta, gamma, normals_for(means, sources)) for _ in range(count or 1)]
     weights = rounds[0] if count is None else [torch.stack(column) for column in zip(*rounds, strict=True)]
-    return weights, None if priors is None else divergence_of(means, delta, gamma, normal_priors(priors, means))
+    return weights, None if priors is None else divergence_of(means, delta, gamma, priors)
 
 
 def sources_of(means: Means, randomness: Randomness) -> Sources:
@@ -56,18 +56,40 @@ def weights_from(means: Means, delta: Tensor, gamma: Tensor, normals: Sequence[T
     return weights
 
 
-def divergence_of(means: Means, delta: Tensor, gamma: Tensor, priors: Sequence[Normal]) -> Tensor:
-    """Equation (30) summed over all tensors: two sums per tensor, and what depends on τ and ρ as vectors."""
-    sums = [torch.stack(multiplicative_sums(flat(m), p)).to(delta.device) for m, p in zip(means, priors, strict=True)]
+def divergence_of(means: Means, delta: Tensor, gamma: Tensor, priors: Sequence[AnyTensorPrior]) -> Tensor:
+    """KL(q ‖ p) summed over all tensors, those with a relative prior by themselves."""
+    kinds = are_relative(priors)
+    if all(kinds):
+        return _relative_divergence(means, delta, gamma)
+    if not any(kinds):
+        return _fixed_divergence(means, delta, gamma, cast(Sequence[TensorPrior], priors))
+    parts = []
+    for kind in (True, False):
+        numbers = [number for number, relative in enumerate(kinds) if relative is kind]
+        own_delta, own_gamma = (torch.stack([column[n] for n in numbers]) for column in (delta, gamma))
+        parts.append(divergence_of([means[n] for n in numbers], own_delta, own_gamma, [priors[n] for n in numbers]))
+    return parts[0] + parts[1]
+
+
+def _fixed_divergence(means: Means, delta: Tensor, gamma: Tensor, priors: Sequence[TensorPrior]) -> Tensor:
+    """Equation (30): two sums per tensor, and what depends on τ and ρ as vectors."""
+    normals = [prior.distribution(flat(mean).dtype) for prior, mean in zip(priors, means, strict=True)]
+    sums = [torch.stack(multiplicative_sums(flat(m), p)).to(delta.device) for m, p in zip(means, normals, strict=True)]
     fixed, relative = torch.stack(sums).unbind(-1)  # (T,) each
     tau, t = parametrisation.tau_of(single(delta)).to(fixed), parametrisation.coefficient_of(single(gamma)).to(fixed)
-    sizes = torch.cat([fixed.new_full((1,), mean.numel()) for mean in means])  # made there: a copy would wait
-    return combined(fixed, relative, sizes, tau, t).sum()
+    return combined(fixed, relative, _sizes(means, fixed), tau, t).sum()
 
 
-def normal_priors(priors: Sequence[TensorPrior], means: Means) -> list[Normal]:
-    """The priors as distributions over flat tensors."""
-    return [prior.distribution(flat(mean).dtype) for prior, mean in zip(priors, means, strict=True)]
+def _relative_divergence(means: Means, delta: Tensor, gamma: Tensor) -> Tensor:
+    """½ K ln(1 + 1/τ²) − ½ ln det T (prior.py): no pass over the means."""
+    tau, t = parametrisation.tau_of(single(delta)), parametrisation.coefficient_of(single(gamma))
+    sizes = _sizes(means, tau)
+    return 0.5 * (sizes * tau.pow(-2).log1p() - log_determinant(t, sizes)).sum()
+
+
+def _sizes(means: Means, like: Tensor) -> Tensor:
+    """K of every tensor; made where they are needed, for a copy would wait."""
+    return torch.cat([like.new_full((1,), mean.numel()) for mean in means])
 
 
 def flat(mean: Tensor) -> Tensor:

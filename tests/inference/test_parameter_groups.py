@@ -1,4 +1,4 @@
-"""Parameter groups: every parameter once, and a κ that multiplies the gradient of γ as in the paper."""
+"""Parameter groups: every parameter once; decay for the means alone; the paper's κ, which multiplies γ's gradient."""
 
 import copy
 import math
@@ -36,6 +36,44 @@ def test_scales_and_correlations_have_groups_of_their_own() -> None:
         "lr": 0.5,
         "weight_decay": 0.0,
     }
+
+
+def test_without_multipliers_they_have_a_rate_of_their_own_and_no_momentum() -> None:
+    model = bayesian("MLP")
+    groups = by_name(tb.parameter_groups(model, lr=0.5, scale_lr=0.02))
+    own = {"lr": 0.02, "weight_decay": 0.0, "momentum": 0.0, "dampening": 0.0, "nesterov": False, "steady": True}
+    assert groups["scales"] == {"name": "scales", "params": [model.family.delta], **own}
+    assert groups["correlations"] == {"name": "correlations", "params": [model.family.gamma], **own}
+
+
+def test_weight_decay_is_of_the_means_and_of_nothing_else() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), tb.to_bayesian(nn.Sequential(nn.Linear(3, 1), nn.LayerNorm(1))))
+    noise = tb.Gaussian(learned=True)
+    groups = by_name(tb.parameter_groups(model, lr=0.1, likelihood=noise, weight_decay=5e-4))
+    random = [mean for _, mean in model[1].means()]
+    others = [*model[0].parameters(), *model[1].module[1].parameters(), *noise.parameters()]
+    assert {name: group["weight_decay"] for name, group in groups.items()} == {
+        "means": 5e-4,
+        "others": 0.0,
+        "scales": 0.0,
+        "correlations": 0.0,
+    }
+    assert [id(p) for p in groups["means"]["params"]] == [id(p) for p in random]
+    assert [id(p) for p in groups["others"]["params"]] == [id(p) for p in others]
+    torch.optim.AdamW(list(groups.values()))
+
+
+@pytest.mark.parametrize(
+    ("decay", "kind", "text"),
+    [
+        ("much", TypeError, "`weight_decay` (='much') must be a number or None; pass e.g. 5e-4."),
+        (-1e-4, ValueError, "`weight_decay` (=-0.0001) must be finite and not negative; pass e.g. 5e-4."),
+        (math.inf, ValueError, "`weight_decay` (=inf) must be finite and not negative; pass e.g. 5e-4."),
+    ],
+)
+def test_a_bad_weight_decay_is_refused(decay: float, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
+        tb.parameter_groups(bayesian("MLP"), lr=0.1, weight_decay=decay)
 
 
 @pytest.mark.parametrize(("family", "names"), [("diagonal", {"means", "scales"}), ("mean_field", {"means", "scales"})])
@@ -92,6 +130,10 @@ def test_weight_decay_spares_scales_and_correlations() -> None:
     ("options", "text"),
     [
         ({"lr": 0.0}, "`lr` (=0.0) must be finite and positive; it is a learning rate."),
+        (
+            {"lr": 0.1, "scale_lr": 0.0},
+            "`scale_lr` (=0.0) must be finite and positive; it is a learning rate, such as 0.01.",
+        ),
         ({"lr": math.inf}, "`lr` (=inf) must be finite and positive; it is a learning rate."),
         (
             {"lr": 0.1, "correlation_lr_multiplier": -1},

@@ -1,4 +1,4 @@
-"""Parameter groups: the correlations learn κ times faster, as in the paper."""
+"""Parameter groups: what is learned, and how fast."""
 
 from __future__ import annotations
 
@@ -6,48 +6,91 @@ from typing import Any
 
 from torch import nn
 
-from tribayes._errors import check_positive
+from tribayes._errors import check_positive, is_number, refusal, wrong_type
+from tribayes.inference.steady import MARK, watch_for_steady_groups
 from tribayes.nn.convert import bayesian_modules
+
+KAPPA = 50.0  # the paper's κ
 
 
 def parameter_groups(
     model: nn.Module,
     lr: float,
-    correlation_lr_multiplier: float = 50.0,
-    scale_lr_multiplier: float = 1.0,
+    correlation_lr_multiplier: float | None = None,
+    scale_lr_multiplier: float | None = None,
     likelihood: nn.Module | None = None,
+    *,
+    weight_decay: float | None = None,
+    scale_lr: float = 0.01,
 ) -> list[dict[str, Any]]:
-    """Groups for any torch optimizer: means and ordinary parameters, scales (δ), correlations (γ).
+    """Groups for any torch optimizer, so that the learning rate of the plain network will do.
 
-    The paper finds the gradients of γ small and multiplies them by κ = 50. For SGD, with or without momentum, a
-    larger learning rate is the same thing; an optimizer that rescales gradients (Adam) wants a multiplier near 1.
-    Weight decay is off for δ and γ, for which zero means nothing; for the means the prior does its work.
+    Means and ordinary parameters learn with `lr`. Scales (δ) and correlations (γ), of which there are a few per tensor,
+    move by about `scale_lr` per step whatever the size of their tensor: for SGD their gradients are divided by their
+    running size before each step, and have no momentum; Adam and its kin do that by themselves (steady.py).
 
     Args:
-        lr: learning rate of the means.
-        correlation_lr_multiplier: κ.
-        scale_lr_multiplier: the same for the scales.
+        lr: learning rate of the means, as for the plain network.
+        correlation_lr_multiplier: the paper's way instead: κ = 50 times `lr` for γ, plain gradients. With one of the
+            two multipliers the other is the paper's.
+        scale_lr_multiplier: the same for δ; 1 in the paper.
         likelihood: a likelihood with parameters of its own, such as a learned noise.
+        weight_decay: of the means of random weights, and of nothing else. `RelativePrior` leaves their size to it.
+            Default: the optimizer's own, for means and ordinary parameters alike.
+        scale_lr: learning rate of δ and γ; a schedule of the optimizer scales it with the others.
 
     Example:
         >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
-        >>> groups = parameter_groups(model, lr=0.01)
-        >>> [(group["name"], group["lr"]) for group in groups]
-        [('means', 0.01), ('scales', 0.01), ('correlations', 0.5)]
+        >>> groups = parameter_groups(model, lr=0.1, weight_decay=5e-4)
+        >>> [(group["name"], group["lr"], group["weight_decay"]) for group in groups]
+        [('means', 0.1, 0.0005), ('scales', 0.01, 0.0), ('correlations', 0.01, 0.0)]
         >>> optimizer = torch.optim.SGD(groups, momentum=0.9, fused=True)
+        >>> paper = parameter_groups(model, lr=0.1, correlation_lr_multiplier=50)
+        >>> [(group["name"], group["lr"]) for group in paper]
+        [('means', 0.1), ('scales', 0.1), ('correlations', 5.0)]
     """
     check_positive("lr", lr, "it is a learning rate")
-    check_positive("correlation_lr_multiplier", correlation_lr_multiplier, "it multiplies the learning rate")
-    check_positive("scale_lr_multiplier", scale_lr_multiplier, "it multiplies the learning rate")
+    check_positive("scale_lr", scale_lr, "it is a learning rate, such as 0.01")
+    multipliers = {"scales": (scale_lr_multiplier, 1.0), "correlations": (correlation_lr_multiplier, KAPPA)}
+    given = {name: pair[0] for name, pair in multipliers.items() if pair[0] is not None}
+    for name, multiplier in given.items():
+        check_positive(f"{name[:-1]}_lr_multiplier", multiplier, "it multiplies the learning rate")
+    groups = _ordinary(model, lr, likelihood, weight_decay)
+    for name, parameters in _raw(model).items():
+        if given:
+            groups.append({"name": name, "params": parameters, "lr": lr * given.get(name, multipliers[name][1])})
+        else:
+            watch_for_steady_groups()
+            own = {MARK: True, "momentum": 0.0, "dampening": 0.0, "nesterov": False}
+            groups.append({"name": name, "params": parameters, "lr": scale_lr, **own})
+        groups[-1]["weight_decay"] = 0.0  # zero means nothing to them
+    trainable = [group | {"params": [p for p in group["params"] if p.requires_grad]} for group in groups]
+    return [group for group in trainable if group["params"]]
+
+
+def _raw(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     families = [module.family for module in bayesian_modules(model)]
-    scales = [p for family in families for p in family.scale_parameters()]
-    correlations = [p for family in families for p in family.correlation_parameters()]
-    raw = set(scales) | set(correlations)
+    return {
+        "scales": [p for family in families for p in family.scale_parameters()],
+        "correlations": [p for family in families for p in family.correlation_parameters()],
+    }
+
+
+def _ordinary(
+    model: nn.Module, lr: float, likelihood: nn.Module | None, weight_decay: float | None
+) -> list[dict[str, Any]]:
+    """The means and what is not random: in one group, or apart where only the means decay."""
+    raw = {p for parameters in _raw(model).values() for p in parameters}
     rest = [p for p in model.parameters() if p not in raw]
     rest += list(likelihood.parameters()) if likelihood is not None else []
-    rates = {"means": lr, "scales": lr * scale_lr_multiplier, "correlations": lr * correlation_lr_multiplier}
-    groups: list[dict[str, Any]] = []
-    for (name, rate), parameters in zip(rates.items(), (rest, scales, correlations), strict=True):
-        decay = {} if name == "means" else {"weight_decay": 0.0}
-        groups.append({"name": name, "params": [p for p in parameters if p.requires_grad], "lr": rate, **decay})
-    return [group for group in groups if group["params"]]
+    if weight_decay is None:
+        return [{"name": "means", "params": rest, "lr": lr}]
+    if not is_number(weight_decay):
+        raise wrong_type("weight_decay", weight_decay, "be a number or None", "pass e.g. 5e-4")
+    if not 0 <= weight_decay < float("inf"):
+        raise refusal("weight_decay", weight_decay, "be finite and not negative", "pass e.g. 5e-4")
+    means = {mean for module in bayesian_modules(model) for _, mean in module.means()}
+    return [
+        {"name": "means", "params": [p for p in rest if p in means], "lr": lr, "weight_decay": float(weight_decay)},
+        {"name": "others", "params": [p for p in rest if p not in means], "lr": lr, "weight_decay": 0.0},
+    ]

@@ -88,7 +88,7 @@ class Points(nn.Module):
 
 def exact_bound(case: Regression, model: tb.BayesianModule) -> Tensor:
     """The negative evidence lower bound of all the data, without sampling error."""
-    elbo = tb.ELBO(case.likelihood, data_size=case.size, samples=2 * case.size)
+    elbo = tb.ELBO(case.likelihood, data_size=case.size, kl_weight=1.0, samples=2 * case.size)
     return case.size * elbo(Points(model), case.inputs, case.targets).loss
 
 
@@ -137,7 +137,7 @@ def test_training_finds_the_evidence(size: int) -> None:
     case = regression(size)
     model = start_elsewhere(case)
     start = exact_bound(case, model) + case.log_evidence
-    elbo = tb.ELBO(case.likelihood, data_size=size, samples=8)
+    elbo = tb.ELBO(case.likelihood, data_size=size, kl_weight=1.0, samples=8)
     steps = 400
     optimizer = torch.optim.Adam(tb.parameter_groups(model, lr=0.05, correlation_lr_multiplier=1.0))
     falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)

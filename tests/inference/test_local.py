@@ -111,7 +111,9 @@ def test_the_objective_uses_it() -> None:
     labels = torch.tensor([0, 1, 1])
     torch.manual_seed(2)
     with left_as_it_was(model):
-        terms = tb.ELBO(tb.Categorical(), data_size=10, samples=2, estimator="local")(model, inputs, labels)
+        terms = tb.ELBO(tb.Categorical(), data_size=10, kl_weight=1.0, samples=2, estimator="local")(
+            model, inputs, labels
+        )
     torch.manual_seed(2)
     outputs = torch.stack([local(model, inputs), local(model, inputs)])
     assert torch.equal(terms.outputs, outputs)

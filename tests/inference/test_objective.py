@@ -77,7 +77,7 @@ def test_its_gradient_is_that_of_the_likelihood_at_the_draw_and_the_papers_diver
 
 def test_several_samples_are_averaged() -> None:
     model, inputs = model_and_inputs()
-    elbo = tb.ELBO(tb.Categorical(), data_size=DATA_SIZE, samples=3)
+    elbo = tb.ELBO(tb.Categorical(), data_size=DATA_SIZE, kl_weight=1.0, samples=3)
     terms = under_seed(lambda: elbo(model, inputs, LABELS))
     draws = under_seed(lambda: [model.sample_weights() for _ in range(3)])
     outputs = torch.stack([model.apply_weights(weights, inputs) for weights in draws])
@@ -96,11 +96,44 @@ def test_the_weight_may_be_a_schedule_of_the_step() -> None:
         assert torch.equal(terms.loss, terms.nll + weight / DATA_SIZE * terms.kl)
 
 
-def test_a_weight_of_one_is_the_default_and_zero_leaves_the_likelihood() -> None:
+def test_a_weight_of_one_is_the_bound_and_zero_leaves_the_likelihood() -> None:
     model, inputs = model_and_inputs()
-    assert tb.ELBO(tb.Categorical(), data_size=DATA_SIZE).nu() == 1 / DATA_SIZE
+    assert tb.ELBO(tb.Categorical(), data_size=DATA_SIZE, kl_weight=1.0).nu() == 1 / DATA_SIZE
     terms = tb.ELBO(tb.Categorical(), data_size=DATA_SIZE, kl_weight=0)(model, inputs, LABELS)
     assert torch.equal(terms.loss, terms.nll)
+
+
+@pytest.mark.parametrize(("data_size", "weight"), [(150, 1.0), (15, 0.1), (1500, 1.0), (3, 0.02)])
+def test_by_itself_the_weight_follows_from_examples_and_weights(data_size: int, weight: float) -> None:
+    """min(1, 0.1 N / K), here with K = 15."""
+    elbo = tb.ELBO(tb.Categorical(), data_size=data_size)
+    terms = elbo(tb.to_bayesian(nn.Linear(4, 3)), torch.randn(3, 4), torch.tensor([0, 1, 2]))
+    assert elbo.weight() == pytest.approx(weight)
+    assert elbo.nu() == pytest.approx(weight / data_size)
+    assert terms.loss.item() == pytest.approx(terms.nll.item() + weight / data_size * terms.kl.item(), rel=1e-5)
+    assert elbo.extra_repr().startswith(f"data_size={data_size}, kl_weight='auto' ({weight:.3g} for 15 weights)")
+
+
+def test_the_weights_of_a_training_step_count_too() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), tb.nn.Linear(3, 2), tb.nn.Linear(2, 2))  # 8 + 6 are random
+    elbo = tb.ELBO(tb.Categorical(), data_size=14)
+    tb.TrainingStep(net, elbo, torch.optim.SGD(tb.parameter_groups(net, lr=0.1)))
+    assert elbo.weight() == pytest.approx(0.1)
+
+
+def test_without_a_model_the_automatic_weight_is_not_known() -> None:
+    elbo = tb.ELBO(tb.Categorical(), data_size=9)
+    assert elbo.extra_repr() == "data_size=9, kl_weight='auto', samples=1, estimator='plain'"
+    with pytest.raises(ValueError, match=r"`kl_weight` \(='auto'\) must know the model, .*; make a TrainingStep"):
+        elbo.nu()
+
+
+def test_an_automatic_weight_is_of_one_model() -> None:
+    elbo = tb.ELBO(tb.Categorical(), data_size=9)
+    elbo.stage(tb.to_bayesian(nn.Linear(4, 3)))
+    elbo.stage(tb.to_bayesian(nn.Linear(4, 3)))
+    with pytest.raises(ValueError, match=r"this one has 12 random weights and the last had 15; make an ELBO"):
+        elbo.stage(tb.to_bayesian(nn.Linear(5, 2)))
 
 
 def test_a_network_may_take_several_inputs() -> None:
@@ -139,7 +172,7 @@ REFUSED = [
     (
         {"data_size": 9, "kl_weight": "1"},
         TypeError,
-        "`kl_weight` (='1') must be a number or a function of the step; pass e.g. 1.0.",
+        "`kl_weight` (='1') must be \"auto\", a number or a function of the step; pass e.g. 1.0.",
     ),
 ]
 

@@ -187,10 +187,10 @@ def test_clip_is_that_of_the_loop() -> None:
 
 def test_clip_bounds_every_entry_of_the_gradient() -> None:
     """A bias at ±1e-6 feels ν/m = 1e6 of the divergence; clipped, plain SGD moves it by lr times the bound."""
-    model = tb.to_bayesian(nn.Linear(2, 1).requires_grad_(), where="bias", generator=0)
+    model = tb.to_bayesian(nn.Linear(2, 1).requires_grad_(), where="bias", prior=tb.Prior(), generator=0)
     with torch.no_grad():
         model.module.bias.fill_(1e-6)
-    objective = tb.ELBO(tb.Gaussian(), data_size=1)
+    objective = tb.ELBO(tb.Gaussian(), data_size=1, kl_weight=1.0)
     batch = torch.zeros(4, 2), torch.zeros(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     tb.TrainingStep(model, objective, optimizer, clip=0.1)(*batch)

@@ -56,7 +56,7 @@ def test_the_scheduler_advances_once_per_step() -> None:
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
     tb.fit(model, elbo(), batches(), optimizer, scheduler=scheduler, progress=False)
     assert [group["lr"] for group in optimizer.param_groups] == pytest.approx(
-        [rate * 0.5**STEPS for rate in (0.01, 0.01, 0.5)]
+        [rate * 0.5**STEPS for rate in (0.01, 0.01, 0.01)]
     )
 
 

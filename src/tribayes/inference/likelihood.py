@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -32,10 +33,18 @@ class Likelihood(nn.Module, ABC):
 class Categorical(Likelihood):
     """Classification: outputs are logits (N, C, …), targets class indices (N, …) or probabilities (N, C, …).
 
+    In predictions logits are divided by `temperature`, if there is one: `tribayes.calibrate` may choose it.
+
     Example:
         >>> Categorical().nll(torch.zeros(2, 4), torch.tensor([0, 3]))
         tensor([1.3863, 1.3863])
     """
+
+    temperature: Tensor | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("temperature", None)
 
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return _per_example(F.cross_entropy(outputs, self._checked(outputs, targets), reduction="none"))
@@ -63,7 +72,12 @@ class Categorical(Likelihood):
     def response(self, outputs: Tensor) -> Tensor:
         if outputs.ndim != 2 or outputs.shape[1] < 2:
             raise refusal("outputs", outputs, "have the shape (N, C) with at least two classes", "see tb.Bernoulli")
-        return outputs.softmax(-1)
+        return (outputs if self.temperature is None else outputs / self.temperature.to(outputs)).softmax(-1)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        if f"{prefix}temperature" in state_dict:
+            self.temperature = torch.ones(())  # a place for it
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class Gaussian(Likelihood):

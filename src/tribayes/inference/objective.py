@@ -2,7 +2,13 @@
 
     L = −(1/M) Σ_i ln p(y_i | x_i, w)  +  ν KL(q ‖ p),      ν = kl_weight / data_size,     w ~ q
 
-over a batch of M examples; kl_weight = 1 is the evidence lower bound per example.
+over a batch of M examples; kl_weight = 1 is the evidence lower bound per example. A network with many more weights than
+examples cannot afford that: its divergence outweighs the data, and what is left is the prior. kl_weight="auto" is
+
+    kl_weight = min(1, c N / K),     c = 0.1,
+
+for N examples and K random weights: the divergence of a weight then counts a tenth of an example's share, however many
+weights there are (docs/defaults.md: how it was found).
 """
 
 from __future__ import annotations
@@ -10,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +24,15 @@ from torch import Tensor, nn
 from tribayes._errors import check_whole, is_number, refusal, wrong_type
 from tribayes.inference.estimator import check_estimator, sampled_outputs
 from tribayes.inference.likelihood import Likelihood
+from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.stage import Stage
 from tribayes.posterior.streams import Randomness
 
-KLWeight = float | Callable[[int], float]
+KLWeight = float | str | Callable[[int], float]
 Parts = tuple[Tensor, Tensor, Tensor]  # NLL, divergence, outputs
+
+AUTO = "auto"
+AUTO_SHARE = 0.1  # c above
 
 _SIZE_REMEDY = "pass the number of training examples, len(dataset)"
 
@@ -72,8 +82,9 @@ class ELBO(Objective):
     Args:
         likelihood: `Categorical()`, `Gaussian(...)`, `Bernoulli()` or your own.
         data_size: number of training examples (β in the paper). Required: it sets how much the prior weighs.
-        kl_weight: a number, or a function of the step (`TrainingStep` and `fit` count; in a loop of your own pass
-            `step=`). The paper uses 0.01 and 0.1.
+        kl_weight: "auto" (the default): min(1, 0.1 N / K) for N = `data_size` and the K random weights of the model.
+            Or a number (the paper uses 0.01 and 0.1; 1 is the evidence lower bound), or a function of the
+            step (`TrainingStep` and `fit` count; in a loop of your own pass `step=`).
         samples: draws of the weights per step.
         estimator: how these draws are used. "plain": each for the whole batch. "local": the noise of a layer is drawn
             on its outputs, for each example anew: a smaller gradient variance, exact for linear layers, per position
@@ -81,9 +92,14 @@ class ELBO(Objective):
 
     Example:
         >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
-        >>> elbo = ELBO(tribayes.Categorical(), data_size=60_000, kl_weight=0.01)
+        >>> elbo = ELBO(tribayes.Categorical(), data_size=60)
         >>> terms = elbo(model, torch.randn(8, 4), torch.randint(3, (8,)))
         >>> terms.loss.backward()
+        >>> elbo
+        ELBO(
+          data_size=60, kl_weight='auto' (0.4 for 15 weights), samples=1, estimator='plain'
+          (likelihood): Categorical()
+        )
     """
 
     def __init__(
@@ -91,7 +107,7 @@ class ELBO(Objective):
         likelihood: Likelihood,
         *,
         data_size: int | None = None,
-        kl_weight: KLWeight = 1.0,
+        kl_weight: KLWeight = AUTO,
         samples: int = 1,
         estimator: str = "plain",
     ) -> None:
@@ -101,8 +117,9 @@ class ELBO(Objective):
         check_whole("data_size", data_size, _SIZE_REMEDY, least=1)
         check_whole("samples", samples, "pass the number of weight draws per step", least=1)
         check_estimator(estimator, samples)
-        if not callable(kl_weight):
+        if not callable(kl_weight) and kl_weight != AUTO:
             _check_weight(kl_weight)
+        self.weights: int | None = None  # K, once a model is known
         self.data_size, self.kl_weight = data_size, kl_weight
         self.samples, self.estimator = samples, estimator
 
@@ -113,19 +130,41 @@ class ELBO(Objective):
         nll = each[0] if len(each) == 1 else torch.stack(each).mean()
         return nll, divergence, outputs[0] if self.samples == 1 else torch.stack(outputs)
 
+    def stage(self, model: nn.Module) -> Stage:
+        weights = sum(mean.numel() for module in bayesian_modules(model) for _, mean in module.means())
+        if self.kl_weight == AUTO and self.weights not in (None, weights):
+            requirement = (
+                f"be of one model, but this one has {weights:,} random weights and the last had {self.weights:,}"
+            )
+            raise refusal("kl_weight", AUTO, requirement, "make an ELBO for each model, or pass a number")
+        self.weights = weights
+        return Stage(model)
+
     def nu(self, step: int | None = None) -> float:
         """ν = kl_weight / data_size, at a step where the weight is a schedule."""
+        return self.weight(step) / self.data_size
+
+    def weight(self, step: int | None = None) -> float:
+        """kl_weight as a number: what "auto" came to, or a schedule's at a step."""
+        if self.kl_weight == AUTO:
+            if self.weights is None:
+                remedy = "make a TrainingStep, or call elbo(model, x, y) once"
+                raise refusal("kl_weight", AUTO, "know the model, on whose number of weights it depends", remedy)
+            return min(1.0, AUTO_SHARE * self.data_size / self.weights)
         if not callable(self.kl_weight):
-            return self.kl_weight / self.data_size
+            return cast(float, self.kl_weight)
         if step is None:
             raise refusal("step", step, "be given when `kl_weight` is a schedule", "call elbo(model, x, y, step=i)")
         weight = self.kl_weight(step)
         _check_weight(weight)
-        return weight / self.data_size
+        return weight
 
     def extra_repr(self) -> str:
-        names = ("data_size", "kl_weight", "samples", "estimator")
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        found = (
+            f" ({self.weight():.3g} for {self.weights:,} weights)" if self.kl_weight == AUTO and self.weights else ""
+        )
+        others = ", ".join(f"{name}={getattr(self, name)!r}" for name in ("samples", "estimator"))
+        return f"data_size={self.data_size}, kl_weight={self.kl_weight!r}{found}, {others}"
 
 
 class MaximumLikelihood(Objective):
@@ -147,8 +186,8 @@ class MaximumLikelihood(Objective):
         return nll, torch.zeros((), device=nll.device), outputs
 
 
-def _check_weight(weight: float) -> None:
+def _check_weight(weight: Any) -> None:
     if not is_number(weight):
-        raise wrong_type("kl_weight", weight, "be a number or a function of the step", "pass e.g. 1.0")
+        raise wrong_type("kl_weight", weight, 'be "auto", a number or a function of the step', "pass e.g. 1.0")
     if not (math.isfinite(weight) and weight >= 0):
         raise refusal("kl_weight", weight, "be finite and not negative", "1.0 is the evidence lower bound")

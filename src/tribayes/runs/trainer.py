@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import check_whole, refusal
-from tribayes.inference.objective import ELBOTerms, Objective
+from tribayes.inference.objective import AUTO, ELBO, ELBOTerms, Objective
 from tribayes.inference.step import TrainingStep
 from tribayes.nn.module import BayesianModule
 from tribayes.nn.stage import Stage, sample_model
@@ -164,7 +164,8 @@ class Trainer:
 
     def description(self) -> dict[str, Any]:
         """Everything given that determines the result, as plain values, but for the seed."""
-        objective, weight = self.objective, getattr(self.objective, "kl_weight", 0.0)
+        objective, given = self.objective, getattr(self.objective, "kl_weight", 0.0)
+        given = objective.weight() if isinstance(objective, ELBO) and given == AUTO else given
         steps = (0, self.iterations // 2, self.iterations - 1)  # where functions of the iteration are compared
         names = {parameter: name for name, parameter in self.model.named_parameters()}
         names |= {parameter: f"objective.{name}" for name, parameter in objective.named_parameters()}
@@ -183,7 +184,7 @@ class Trainer:
             "schedule": None if self.schedule is None else [self._factor(i) for i in steps],
             "objective": type(objective).__name__,
             "likelihood": type(objective.likelihood).__name__,
-            "kl_weight": [float(weight(i)) for i in steps] if callable(weight) else float(weight),
+            "kl_weight": [float(given(i)) for i in steps] if callable(given) else float(given),
             **{name: getattr(objective, name, None) for name in ("data_size", "samples", "estimator")},
             "optimizer": type(self.optimizer).__name__,
             "optimizer groups": json.loads(plain),

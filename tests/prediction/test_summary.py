@@ -62,6 +62,7 @@ def test_it_is_plain_numbers() -> None:
     summary = pred.summary(targets, LEVELS)
     plain = json.loads(json.dumps(summary.as_dict()))
     counts = plain.pop("counts")
+    assert plain.pop("remarks") == list(summary.remarks)
     assert counts == {str(level): vars(summary.counts[level]) for level in LEVELS}
     assert plain == {
         name: getattr(summary, name) for name in ("examples", "samples", "error", "nll", "brier", "ece", "error_auroc")
@@ -154,7 +155,7 @@ class TestStored:
         assert str(ClassificationSummary.from_dict(evaluation())) == str(summary)
 
     def test_one_plain_network_has_neither_samples_nor_counts(self) -> None:
-        stored = {name: value for name, value in evaluation().items() if name not in ("samples", "certain")}
+        stored = {name: value for name, value in evaluation().items() if name not in ("samples", "certain", "remarks")}
         text = str(ClassificationSummary.from_dict({**stored, "auroc_errors": None}))
         assert text.startswith("one network\n")
         assert text.endswith("AUROC of errors by entropy  -")

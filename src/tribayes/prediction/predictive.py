@@ -285,6 +285,12 @@ class RegressionPredictive(Predictive):
         log_normal = -0.5 * standard.square() - math.log(self.noise) - 0.5 * math.log(2 * math.pi)
         return log_normal.sum(-1).logsumexp(0) - math.log(len(self.samples))
 
+    def with_noise(self, noise: float) -> Self:
+        """The same prediction, with another standard deviation of the observation noise."""
+        other = self._with(self._source, self.origin)
+        other.noise = noise
+        return other
+
     def summary(self, targets: Tensor, levels: Sequence[float] = DEFAULT_LEVELS) -> RegressionSummary:
         """RMSE, log predictive density, and how many observations the intervals cover. Prints as a table."""
         targets = self.checked_targets(targets)

@@ -16,6 +16,7 @@ from torch import Tensor
 from tribayes._errors import is_number, refusal, wrong_type
 from tribayes._text import format_table, level_text, number, percent
 from tribayes.prediction import metrics
+from tribayes.prediction.chance import confidence_remarks, coverage_remarks
 
 COUNT_HEADER = ("level", "prediction", "quite certain", "uncertain")
 
@@ -87,6 +88,7 @@ class ClassificationSummary:
     ece: float
     error_auroc: float | None  # entropy as a sign of error; None where all or none are wrong
     counts: Mapping[float, Counts]
+    remarks: tuple[str, ...] = ()  # what is wrong beyond chance, in words
 
     @classmethod
     def of(
@@ -107,6 +109,7 @@ class ClassificationSummary:
             ece=metrics.calibration_error(mean, targets),
             error_auroc=metrics.auroc_or_none(uncertainty, ~correct),
             counts=counts,
+            remarks=tuple(confidence_remarks(mean.amax(-1), correct)),
         )
 
     @classmethod
@@ -135,6 +138,7 @@ class ClassificationSummary:
             ece=_stored(scores, "ece", highest=1.0),
             error_auroc=None if scores.get(auroc, 0) is None else _stored(scores, auroc, highest=1.0),
             counts=_stored_counts(counts, scores.get(counts, {}), examples, wrong=round(error * examples)),
+            remarks=_stored_remarks(scores.get("remarks", [])),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -170,7 +174,8 @@ class ClassificationSummary:
 
     def __str__(self) -> str:
         scores = format_table([origin(self.samples), ""], [row[:2] for row in self.rows()])
-        return f"{scores}\n\n{format_table(COUNT_HEADER, self.count_rows())}" if self.counts else scores
+        counts = [format_table(COUNT_HEADER, self.count_rows())] if self.counts else []
+        return "\n\n".join([scores, *counts, *self.remarks])
 
 
 @dataclass(frozen=True)
@@ -201,6 +206,12 @@ class RegressionSummary:
     log_likelihood: float  # mean log predictive density, nats per example
     coverage: Mapping[float, Coverage]
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is wrong beyond chance, in words."""
+        found = self.coverage.items()
+        return tuple(text for level, one in found for text in coverage_remarks(level, one.covered, self.examples))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers by name; `coverage` is level → share covered and mean width."""
         return asdict(self)
@@ -220,7 +231,7 @@ class RegressionSummary:
 
     def __str__(self) -> str:
         header = [f"{origin(self.samples)}, {self.examples:,} examples", ""]
-        return format_table(header, [row[:2] for row in self.rows()])
+        return "\n\n".join([format_table(header, [row[:2] for row in self.rows()]), *self.remarks])
 
 
 def _stored(scores: Mapping[str, Any], name: str, kind: type = float, highest: float = math.inf) -> Any:
@@ -256,3 +267,9 @@ def _stored_counts(name: str, stored: object, examples: int, wrong: int) -> dict
             raise refusal(name, key, "have levels between 0 and 1", _REMEDY)
         found[level] = counts
     return found
+
+
+def _stored_remarks(stored: object) -> tuple[str, ...]:
+    if not isinstance(stored, list | tuple) or not all(isinstance(remark, str) for remark in stored):
+        raise wrong_type("remarks", stored, "be a list of sentences", _REMEDY)
+    return tuple(stored)

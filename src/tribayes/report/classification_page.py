@@ -129,7 +129,7 @@ def _lead(case: _Case) -> str:
     share = percent(certain / summary.examples)
     wrong = f"{summary.wrong:,} of {summary.examples:,} predictions are wrong ({percent(summary.error, 2)})"
     sure = f"The network is quite certain, at a level of {level_text(case.level)}, of {certain:,} ({share})"
-    return f"{wrong}. {sure}; wrong among these: {counts.wrong_certain:,}."
+    return " ".join([f"{wrong}. {sure}; wrong among these: {counts.wrong_certain:,}.", *summary.remarks])
 
 
 def _add_numbers(section: Section, case: _Case) -> None:

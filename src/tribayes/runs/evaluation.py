@@ -87,7 +87,8 @@ def short(value: float) -> float:
 def _scores(summary: ClassificationSummary) -> dict[str, Any]:
     auroc = None if summary.error_auroc is None else short(summary.error_auroc)
     scores = {name: short(getattr(summary, name)) for name in ("nll", "brier", "ece")}
-    return {"examples_tested": summary.examples, "error": summary.error, **scores, "auroc_errors": auroc}
+    found = {"examples_tested": summary.examples, "error": summary.error, **scores, "auroc_errors": auroc}
+    return found | ({"remarks": list(summary.remarks)} if summary.remarks else {})
 
 
 def comparison(runs: Sequence[RunFolder]) -> str:

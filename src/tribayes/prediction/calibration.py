@@ -1,0 +1,264 @@
+"""Calibration after training: the width of the posterior, and of the noise, set by examples that training has not seen.
+
+Training rows fit better than new ones, so the noise and the scales learned from them are too small, or with a large
+weight of the divergence too large. One factor on all τ and one on the noise mend that. They are chosen by the negative
+log likelihood of held-out examples under the same random numbers for every candidate, so that candidates differ by
+their width and not by luck.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from tribayes._errors import refusal, wrong_type
+from tribayes._progress import progress_bar
+from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
+from tribayes.nn.convert import bayesian_modules
+from tribayes.posterior.parametrisation import delta_of, tau_of
+from tribayes.prediction.predict import predict
+from tribayes.prediction.predictive import ClassPredictive, RegressionPredictive
+
+FEWEST = 30  # held-out examples: with fewer, the best factor is mostly luck
+
+_COARSE = tuple(2.0**power for power in (-3, -2, -1, 0, 1, 2))  # factors on τ to look at first
+_REFINEMENTS = 6  # halvings of the distance between two of them, by golden section
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_INNER = 40  # steps of the search for noise or temperature, which needs no network
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What `tribayes.calibrate` found, and has put into the model and the likelihood.
+
+    Attributes:
+        tau_factor: all τ were multiplied by it.
+        noise_factor: so was the noise of a Gaussian likelihood; 1 for others.
+        temperature: by which logits are divided now; 1 where it was not asked for.
+        before, after: mean negative log likelihood of the held-out examples, nats.
+        gain_error: standard error of `before - after` over these examples.
+        examples: how many there were.
+        undo: call it to put scales, noise and temperature back to what they were.
+    """
+
+    tau_factor: float
+    noise_factor: float
+    temperature: float
+    before: float
+    after: float
+    gain_error: float
+    examples: int
+    undo: Callable[[], None] = field(repr=False, compare=False)  # puts scales, noise and temperature back
+
+    def __str__(self) -> str:
+        gain = f"{self.before - self.after:.4f} ± {self.gain_error:.4f}"
+        return (
+            f"tau × {self.tau_factor:.3g}, noise × {self.noise_factor:.3g}, temperature {self.temperature:.3g}: "
+            f"negative log likelihood {self.before:.4f} -> {self.after:.4f} (better by {gain}) "
+            f"on {self.examples:,} held-out examples"
+        )
+
+
+def calibrate(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    likelihood: Likelihood | None = None,
+    *,
+    temperature: bool = False,
+    samples: int = 50,
+    seed: int = 0,
+    progress: bool = True,
+) -> Calibration:
+    """Set the width of the posterior by held-out examples: one factor on every τ, in place.
+
+    The noise of a Gaussian likelihood is set with it, and with `temperature=True` the temperature of a `Categorical`.
+    Both live in the likelihood, which is changed in place too: predict with it, and save its `state_dict` beside the
+    model's.
+
+    Args:
+        model: a trained Bayesian model.
+        inputs, targets: examples that training has not seen, at least 30; they should not test the result as well.
+        likelihood: the one it was trained with; `Categorical()` by default.
+        temperature: whether to choose a softmax temperature too.
+        samples: networks drawn for each candidate, the same random numbers every time.
+        seed: of these.
+        progress: show a bar.
+
+    Returns:
+        What was found; `.undo()` takes it back.
+
+    Example:
+        >>> model, likelihood = tribayes.to_bayesian(nn.Linear(4, 1)), tribayes.Gaussian(noise=0.01)
+        >>> x, y = torch.randn(50, 4), torch.randn(50, 1)
+        >>> found = calibrate(model, x, y, likelihood, progress=False)
+        >>> found.after < found.before and float(likelihood.noise) > 0.1
+        True
+        >>> found.undo()
+    """
+    given, likelihood = likelihood, Categorical() if likelihood is None else likelihood
+    _check(model, targets, likelihood, temperature, given)
+    undo = _way_back(model, likelihood)
+    try:
+        search = _Search(model, inputs, targets, likelihood, temperature, samples, seed)
+        with progress_bar("calibrating", len(_COARSE) + _REFINEMENTS, progress) as advance:
+            best = search.best(advance)
+        search.set_tau(best.factor)
+        _set_width(likelihood, best.width, temperature)
+    except BaseException:
+        undo()
+        raise
+    gain = search.start - best.nll
+    return Calibration(
+        tau_factor=best.factor,
+        noise_factor=best.width if isinstance(likelihood, Gaussian) else 1.0,
+        temperature=best.width if temperature else 1.0,
+        before=float(search.start.mean()),
+        after=float(best.nll.mean()),
+        gain_error=float(gain.std() / math.sqrt(len(gain))),
+        examples=len(targets),
+        undo=undo,
+    )
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    factor: float  # on τ
+    width: float  # the best factor on the noise, or temperature, with it
+    nll: Tensor  # (N,)
+
+    @property
+    def mean(self) -> float:
+        return float(self.nll.mean())
+
+
+class _Search:
+    """The held-out negative log likelihood as a function of the factor on τ, and its smallest value."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: Tensor,
+        targets: Tensor,
+        likelihood: Likelihood,
+        temperature: bool,
+        samples: int,
+        seed: int,
+    ) -> None:
+        self._ask = partial(predict, model, inputs, samples, likelihood=likelihood, seed=seed, progress=False)
+        self._families = [module.family for module in bayesian_modules(model)]
+        self._start = [{name: value.clone() for name, value in f.state_dict().items()} for f in self._families]
+        self._targets, self._likelihood, self._temperature = targets, likelihood, temperature
+        self.start = self._answers(1.0)(1.0)
+
+    def best(self, advance: Callable[..., None]) -> _Candidate:
+        """Coarse candidates first, then a golden section around the best of them."""
+        tried = []
+        for factor in _COARSE:
+            tried.append(self._candidate(factor))
+            advance()
+        middle = min(range(len(tried)), key=lambda place: tried[place].mean)
+        low, high = (math.log(tried[max(0, min(place, len(tried) - 1))].factor) for place in (middle - 1, middle + 1))
+        left, right = (self._at(high - _GOLDEN * (high - low)), self._at(low + _GOLDEN * (high - low)))
+        for _ in range(_REFINEMENTS):
+            if left.mean < right.mean:
+                high, right = math.log(right.factor), left
+                left = self._at(high - _GOLDEN * (high - low))
+            else:
+                low, left = math.log(left.factor), right
+                right = self._at(low + _GOLDEN * (high - low))
+            tried += [left, right]
+            advance()
+        return min(tried, key=lambda candidate: candidate.mean)
+
+    def set_tau(self, factor: float) -> None:
+        """Multiply every τ that the search began with."""
+        for family, start in zip(self._families, self._start, strict=True):
+            family.load_state_dict(start)
+            family.rescale_(factor)
+
+    def _at(self, logarithm: float) -> _Candidate:
+        return self._candidate(math.exp(logarithm))
+
+    def _candidate(self, factor: float) -> _Candidate:
+        nll = self._answers(factor)
+        free = isinstance(self._likelihood, Gaussian) or self._temperature
+        width = _smallest(lambda value: float(nll(value).mean())) if free else 1.0
+        return _Candidate(factor, width, nll(width))
+
+    def _answers(self, factor: float) -> Callable[[float], Tensor]:
+        """The negative log likelihood (N,) with τ times this factor, as a function of noise factor or temperature."""
+        self.set_tau(factor)
+        pred: ClassPredictive | RegressionPredictive = self._ask()
+        targets = pred.checked_targets(self._targets)
+        if isinstance(pred, RegressionPredictive):
+            return lambda width: -pred.with_noise(pred.noise * width).log_density(targets)
+        chances = pred.samples.clamp(min=torch.finfo(pred.samples.dtype).tiny).log()  # logits, but for a constant
+        place = targets.view(1, -1, 1).expand(len(chances), -1, 1)
+
+        def nll(width: float) -> Tensor:
+            own = (chances / width).log_softmax(-1).gather(-1, place).squeeze(-1)  # (S, N)
+            return math.log(len(own)) - own.logsumexp(0)
+
+        return nll
+
+
+def _smallest(function: Callable[[float], float]) -> float:
+    """Where a function of one positive number is smallest, between 1/16 and 16, by golden section of its logarithm."""
+    low, high = -math.log(16), math.log(16)
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = function(math.exp(left)), function(math.exp(right))
+    for _ in range(_INNER):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = function(math.exp(left))
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = function(math.exp(right))
+    return math.exp((low + high) / 2)
+
+
+@torch.no_grad()
+def _set_width(likelihood: Likelihood, width: float, temperature: bool) -> None:
+    if isinstance(likelihood, Gaussian):
+        likelihood.raw_noise.copy_(delta_of(width * tau_of(likelihood.raw_noise.double())))
+    elif isinstance(likelihood, Categorical) and temperature:
+        before = 1.0 if likelihood.temperature is None else float(likelihood.temperature)
+        likelihood.temperature = torch.tensor(before * width)
+
+
+def _way_back(model: nn.Module, likelihood: Likelihood) -> Callable[[], None]:
+    """What puts everything that a calibration changes back to its value now."""
+    raws: list[Tensor] = [raw for module in bayesian_modules(model) for raw in module.family.scale_parameters()]
+    raws += [likelihood.raw_noise] if isinstance(likelihood, Gaussian) else []
+    values = [raw.detach().clone() for raw in raws]
+    temperature = getattr(likelihood, "temperature", None)
+
+    @torch.no_grad()
+    def undo() -> None:
+        for raw, value in zip(raws, values, strict=True):
+            raw.copy_(value)
+        if isinstance(likelihood, Categorical):
+            likelihood.temperature = temperature
+
+    return undo
+
+
+def _check(model: object, targets: object, likelihood: object, temperature: bool, given: object) -> None:
+    if not isinstance(model, nn.Module):
+        raise wrong_type("model", model, "be a Bayesian model", "convert a network first: tb.to_bayesian(net)")
+    if not isinstance(targets, Tensor):
+        raise wrong_type("targets", targets, "be a tensor", "convert it with torch.tensor(y)")
+    if len(targets) < FEWEST:
+        remedy = "hold out more, or keep the model as it is: on so few the best width is mostly luck"
+        raise refusal("targets", len(targets), f"be at least {FEWEST} held-out examples", remedy)
+    if temperature and not (isinstance(likelihood, Categorical) and given is not None):
+        remedy = "pass likelihood=tb.Categorical(), and predict with it afterwards: the temperature lives there"
+        raise refusal("temperature", temperature, "come with a Categorical likelihood to keep it in", remedy)

@@ -1,0 +1,80 @@
+"""Beyond chance or not: exact small cases, and how often a right prediction is blamed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import tribayes as tb
+from tests.prediction.models import normal_bound
+from tribayes.prediction.chance import RARE, binomial_chance, confidence_remarks, coverage_remarks
+from tribayes.prediction.summary import ClassificationSummary, Coverage, RegressionSummary
+
+
+@pytest.mark.parametrize(
+    ("hits", "trials", "probability"), [(0, 10, 0.5), (3, 10, 0.5), (10, 10, 0.9), (57, 60, 0.95), (1, 1, 0.99)]
+)
+def test_the_chance_is_that_of_the_binomial_distribution(hits: int, trials: int, probability: float) -> None:
+    chances = [math.comb(trials, k) * probability**k * (1 - probability) ** (trials - k) for k in range(trials + 1)]
+    expected = min(1.0, 2 * min(sum(chances[: hits + 1]), sum(chances[hits:])))
+    assert binomial_chance(hits, trials, probability) == pytest.approx(expected, rel=1e-9)
+
+
+def test_right_intervals_are_hardly_ever_blamed() -> None:
+    """At most once in a hundred; 5,000 repetitions, failing by chance once in 10⁶."""
+    source = torch.Generator().manual_seed(0)
+    hits = torch.binomial(torch.full((5000,), 200.0), torch.full((5000,), 0.95), generator=source)
+    blamed = sum(bool(coverage_remarks(0.95, float(count) / 200, 200)) for count in hits)
+    assert blamed <= 5000 * RARE + normal_bound(1e-6) * math.sqrt(5000 * RARE)
+
+
+def test_right_confidence_is_blamed_once_in_a_hundred() -> None:
+    """5,000 repetitions of 300 labels, failing by chance once in 10⁶ (and the normal approximation is good enough)."""
+    source = torch.Generator().manual_seed(1)
+    confidence = 0.5 + 0.5 * torch.rand(5000, 300, generator=source)
+    correct = torch.rand(5000, 300, generator=source) < confidence
+    blamed = sum(bool(confidence_remarks(p, right)) for p, right in zip(confidence, correct, strict=True))
+    assert abs(blamed - 5000 * RARE) <= normal_bound(1e-6) * math.sqrt(5000 * RARE)
+
+
+@pytest.mark.parametrize(("covered", "word"), [(0.57, "narrow"), (1.0, "wide")])
+def test_intervals_that_miss_their_level_are_named(covered: float, word: str) -> None:
+    summary = RegressionSummary(442, 200, 1.0, -1.0, {0.95: Coverage(covered, 2.0), 0.5: Coverage(0.5, 1.0)})
+    (remark,) = summary.remarks
+    assert f"too {word}; tribayes.calibrate" in remark
+    assert str(summary).endswith(remark)
+
+
+def test_few_examples_excuse_much() -> None:
+    assert coverage_remarks(0.95, 0.8, 10) == []
+    assert coverage_remarks(0.95, 0.8, 100) != []
+
+
+def test_a_classifier_that_is_too_sure_is_told_so() -> None:
+    mean = torch.tensor([[0.99, 0.01]]).expand(500, 2)
+    targets = (torch.arange(500) % 10 == 0).long()
+    summary = ClassificationSummary.of(mean, targets, {}, torch.zeros(500), None)
+    assert "too sure of itself" in summary.remarks[0]
+    assert str(summary).endswith(summary.remarks[0])
+    assert ClassificationSummary.from_dict(summary.as_dict()) == summary
+
+
+def test_certainty_itself_is_no_division_by_zero() -> None:
+    sure = torch.ones(20)
+    assert confidence_remarks(sure, sure.bool()) == []
+    assert confidence_remarks(sure, torch.arange(20) > 0) != []
+
+
+def test_stored_remarks_that_are_no_sentences_are_refused() -> None:
+    summary = ClassificationSummary.of(torch.tensor([[0.9, 0.1]]), torch.tensor([0]), {}, torch.zeros(1), None)
+    with pytest.raises(TypeError, match=r"`remarks` \(=\[1\]\) must be a list of sentences"):
+        ClassificationSummary.from_dict(summary.as_dict() | {"remarks": [1]})
+
+
+def test_the_summary_of_a_prediction_says_it() -> None:
+    model = tb.to_bayesian(torch.nn.Linear(1, 1), tau=1e-3)
+    x = torch.randn(300, 1)
+    pred = tb.predict(model, x, 20, likelihood=tb.Gaussian(noise=0.1), progress=False)
+    assert "too narrow" in str(pred.summary(model.module(x).detach() + torch.randn(300, 1)))

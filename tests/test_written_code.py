@@ -51,7 +51,9 @@ class TestOwnFamily:
     def _model(self) -> tb.BayesianModule:
         family = run_blocks("CONTRIBUTING.md")["OneScale"]
         torch.manual_seed(0)
-        return tb.to_bayesian(nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3)), family=family, tau=0.2)
+        return tb.to_bayesian(
+            nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3)), family=family, tau=0.2, prior=tb.Prior()
+        )
 
     def test_it_trains_and_predicts(self) -> None:
         model = self._model()

@@ -349,3 +349,10 @@ def test_a_device_is_held_to(tmp_path: Path) -> None:
             train=(x, y),
             iterations=3,
         )
+
+
+def test_a_config_with_tuples_is_the_same_when_run_again(tmp_path: Path) -> None:
+    """JSON makes lists of them."""
+    for _ in range(2):
+        run = tb.runs.Run.at(tmp_path / "run", seed=0, config={"layers": (16, 16)})
+    assert run.config["layers"] == [16, 16]

@@ -59,11 +59,7 @@ class RunFolder:
         """
         folder, device = Path(folder), check_device(torch.device(device))
         check_free(folder)
-        try:
-            plain = json.loads(json.dumps(dict(config), allow_nan=False))  # as it will be read again
-        except (TypeError, ValueError) as error:
-            raise refusal("config", config, f"be plain values ({error})", "use numbers, words and lists") from error
-        run = cls(folder, plain, seed, device.type, torch.get_num_threads())
+        run = cls(folder, plain_values(config), seed, device.type, torch.get_num_threads())
         place = environment(device)
         make_folder(folder)
         store_json(run.path(_ENVIRONMENT), place)
@@ -206,6 +202,15 @@ class RunFolder:
             problem = f"belongs to another run: its {key} is {held.get(key)!r}, not {own.get(key)!r}"
             raise unusable(path, problem, remedy)
         return tensors, facts
+
+
+def plain_values(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config as it will be read again: a tuple comes back as a list."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(config), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise refusal("config", config, f"be plain values ({error})", "use numbers, words and lists") from error
+    return plain
 
 
 def check_free(folder: Path) -> None:

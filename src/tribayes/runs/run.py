@@ -18,7 +18,7 @@ from tribayes.inference.objective import Objective
 from tribayes.runs.batches import Examples, Inputs
 from tribayes.runs.environment import repeatable
 from tribayes.runs.evaluation import evaluate
-from tribayes.runs.folder import RunFolder, check_same
+from tribayes.runs.folder import RunFolder, check_same, plain_values
 from tribayes.runs.records import Record
 from tribayes.runs.session import CHECKPOINT_SECONDS, Session, Stopped, train_sessions
 from tribayes.runs.trainer import Schedule, Trainer
@@ -64,7 +64,7 @@ class Run(RunFolder):
         if not (Path(folder) / "config.json").is_file():
             return cls.create(folder, config or {}, seed, device)
         run = cls.open(folder)
-        now = {**(config or {}), "seed": seed, "device": torch.device(device).type}
+        now = {**plain_values(config or {}), "seed": seed, "device": torch.device(device).type}
         check_same({**run.config, "seed": run.seed, "device": run.device}, now, run.folder)
         return run
 

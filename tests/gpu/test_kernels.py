@@ -20,7 +20,7 @@ from tests.posterior.cases import law_of
 from tribayes.posterior import Prior
 from tribayes.posterior.draw import cuda, draw, implementation_for, layout, plain
 from tribayes.posterior.draw.layout import BLOCK
-from tribayes.posterior.prior import TensorPrior
+from tribayes.posterior.prior import BestScale, TensorPrior
 
 ONE = math.log(math.e - 1)  # δ of τ = 1
 SEEDS = (3, 2**61)
@@ -90,7 +90,7 @@ def test_values_and_gradients_are_plain_torchs_for_the_same_noise(strided: bool,
     rounds = [plain.weights_from(wide, wide_delta, wide_gamma, row) for row in normals]
     exact = [torch.stack(column) for column in zip(*rounds, strict=True)]
     wide_priors = [TensorPrior(prior.loc.double(), prior.scale.double()) for prior in priors]
-    exact_divergence = plain.divergence_of(wide, wide_delta, wide_gamma, plain.normal_priors(wide_priors, wide))
+    exact_divergence = plain.divergence_of(wide, wide_delta, wide_gamma, wide_priors)
     for got, expected in zip(drawn, exact, strict=True):
         torch.testing.assert_close(got.double(), expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(divergence.double(), exact_divergence, rtol=1e-5, atol=1e-3)
@@ -125,9 +125,47 @@ def test_the_divergence_alone_has_its_gradients() -> None:
     doubles = [leaf.detach().double().requires_grad_() for leaf in leaves]
     _, divergence = cuda.draw(means, delta, gamma, 3, None, priors)
     wide_priors = [TensorPrior(prior.loc.double(), prior.scale.double()) for prior in priors]
-    exact = plain.divergence_of(doubles[:-2], *doubles[-2:], plain.normal_priors(wide_priors, doubles[:-2]))
+    exact = plain.divergence_of(doubles[:-2], *doubles[-2:], wide_priors)
     for got, expected in zip(torch.autograd.grad(divergence, leaves), torch.autograd.grad(exact, doubles), strict=True):
         torch.testing.assert_close(got.double(), expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("strided", [False, True])
+def test_the_relative_divergence_is_plain_torchs(strided: bool) -> None:
+    """Value and gradients, which are none for the means; the draw beside it is the draw alone."""
+    means, delta, gamma, _ = inputs(strided)
+    leaves = [leaf.requires_grad_() for leaf in (*means, delta, gamma)]
+    doubles = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    priors = [BestScale() for _ in means]
+    drawn, divergence = cuda.draw(means, delta, gamma, 3, None, priors)
+    for one, other in zip(drawn, cuda.draw(means, delta, gamma, 3)[0], strict=True):
+        assert torch.equal(one, other)
+    exact = plain.divergence_of(doubles[:-2], *doubles[-2:], priors)
+    torch.testing.assert_close(divergence.double(), exact, rtol=1e-5, atol=1e-3)
+    ours = torch.autograd.grad(divergence, leaves)
+    assert all((gradient == 0).all() for gradient in ours[:-2])
+    for got, expected in zip(ours[-2:], torch.autograd.grad(exact, doubles[-2:]), strict=True):
+        torch.testing.assert_close(got.double(), expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
+
+
+def test_relative_and_other_priors_in_one_model() -> None:
+    model = _model(prior={"0.*": tb.RelativePrior(), "*": tb.Prior(scale=0.5)})
+    weights, divergence = model.sample_weights_and_kl(generator=3)
+    torch.testing.assert_close(divergence, model.kl())
+    assert torch.equal(weights["3.bias"], model.sample_weights(generator=3)["3.bias"])
+
+
+def test_means_under_a_relative_prior_are_not_guarded() -> None:
+    model = _model(prior=tb.RelativePrior())
+    with torch.no_grad():
+        model.module[3].weight.zero_()
+        model.family.delta.fill_(-20.0)
+    tb.stabilise_(model)
+    assert (model.module[3].weight == 0).all()
+    assert (model.family.delta == -10.0).all()
+    weights, divergence = model.sample_weights_and_kl(generator=3)
+    (weights["3.weight"].sum() + divergence).backward()
+    assert model.module[3].weight.grad.isfinite().all()
 
 
 def test_the_divergence_is_the_sum_of_the_registered_ones() -> None:
@@ -299,8 +337,9 @@ def test_torch_finds_nothing_wrong_with_the_operation() -> None:
     means, delta, gamma, priors = inputs()
     leaves = [mean.requires_grad_() for mean in means]
     locs, scales = [prior.loc for prior in priors], [prior.scale for prior in priors]
-    for given in ((locs, scales), ([], [])):
-        arguments = (leaves, delta.requires_grad_(), gamma.requires_grad_(), *given, seeds_on_device(), torch.float32)
+    raw = delta.requires_grad_(), gamma.requires_grad_()
+    for *given, relative in ((locs, scales, False), ([], [], False), ([], [], True)):
+        arguments = (leaves, *raw, *given, seeds_on_device(), relative, torch.float32)
         torch.library.opcheck(torch.ops.tribayes.draw.default, arguments)
 
 

@@ -57,18 +57,20 @@ class Run:
         make: Callable[[], nn.Module] = network,
         optimizer: MakeOptimizer = sgd,
         scheduler: MakeScheduler | None = None,
-        kl_weight: float | Callable[[int], float] = 0.1,
+        kl_weight: float | str | Callable[[int], float] = 0.1,
         compiled: bool = False,
         implementation: str | None = None,
         family: str = "tridiagonal",
+        prior: object = None,
+        multiplier: float | None = 1.0,
         **options: object,
     ) -> None:
         torch.manual_seed(0)
-        self.model = tb.to_bayesian(make(), family=family).cuda()
+        self.model = tb.to_bayesian(make(), family=family, prior=tb.Prior() if prior is None else prior).cuda()
         if implementation is not None:
             self.model.family._implementation = implementation
         trained = torch.compile(self.model, dynamic=False) if compiled else self.model
-        self.optimizer = optimizer(tb.parameter_groups(self.model, lr=0.02, correlation_lr_multiplier=1.0))
+        self.optimizer = optimizer(tb.parameter_groups(self.model, lr=0.02, correlation_lr_multiplier=multiplier))
         self.scheduler = None if scheduler is None else scheduler(self.optimizer)
         elbo = tb.ELBO(tb.Categorical(), data_size=1000, kl_weight=kl_weight)
         self.step = tb.TrainingStep(trained, elbo, self.optimizer, capture=capture, **options)
@@ -105,6 +107,12 @@ def check(data: Batches | None = None, recorded: bool = True, **options: object)
 )
 def test_two_hundred_recorded_steps_are_the_plain_ones(family: str, implementation: str | None) -> None:
     check(batches(200), family=family, implementation=implementation)
+
+
+@pytest.mark.parametrize("family", ["tridiagonal", "diagonal", "mean_field"])
+def test_the_defaults_are_recorded_too(family: str) -> None:
+    """The relative prior, steady steps of δ and γ, whose running sizes live in the graph, and the automatic weight."""
+    check(batches(200), family=family, prior=tb.RelativePrior(), multiplier=None, kl_weight="auto")
 
 
 # optimizers and schedules

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -143,18 +142,12 @@ class Variational(Plain):
     def converted(self, network: Classifier) -> nn.Module:
         return tb.to_bayesian(network, prior=self._prior(), family=self.family, tau=float(self.option("tau")))
 
-    def _prior(self) -> Any:
+    def _prior(self) -> tb.Prior | tb.RelativePrior:
         scale = self.option("prior")
-        library: Any = tb
-        return library.RelativePrior() if scale == "relative" else tb.Prior(scale=float(scale))
+        return tb.RelativePrior() if scale == "relative" else tb.Prior(scale=float(scale))
 
     def make_optimizer(self) -> torch.optim.Optimizer:
-        decay = self.task.weight_decay
-        if "weight_decay" in inspect.signature(tb.parameter_groups).parameters:
-            return self.task.optimizer(tb.parameter_groups(self.model, lr=self.task.lr, weight_decay=decay))  # type: ignore[call-arg]
-        groups = tb.parameter_groups(self.model, lr=self.task.lr)  # a library that leaves the decay to its caller
-        for group in groups:
-            group["weight_decay"] = decay if group["name"] == "means" else 0.0
+        groups = tb.parameter_groups(self.model, lr=self.task.lr, weight_decay=self.task.weight_decay)
         return self.task.optimizer(groups)
 
     def objective(self) -> Any:

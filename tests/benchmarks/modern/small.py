@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import tribayes as tb
 from benchmarks.modern.arms import ARMS
 from benchmarks.modern.networks import Classifier, Image, Kind, ResNet, VisionTransformer
 from benchmarks.modern.sources import Study, Tests
@@ -16,8 +15,7 @@ from benchmarks.modern.task import Settings, Value
 
 CLASSES, SIDE, TRAIN, HELD_OUT, TEST = 4, 16, 48, 20, 24
 # what the library of the day understands
-PRIOR: Value = "relative" if hasattr(tb, "RelativePrior") else 0.1
-CHOSEN: dict[str, Value] = {"kl": 0.001, "prior": PRIOR}
+CHOSEN: dict[str, Value] = {"kl": 0.001, "prior": 0.1}
 
 
 def study(seed: int = 0) -> Study:

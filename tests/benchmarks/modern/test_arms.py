@@ -10,7 +10,7 @@ from benchmarks.modern.last_layer import LastLayer, best_precision
 from benchmarks.modern.swag import Passage, flat, put, renew_statistics
 from benchmarks.modern.task import Task, warm_up_and_cosine
 from benchmarks.modern.training import LostItsWay, OutOfTime, expected_bytes, task_of, train
-from tests.benchmarks.modern.small import CLASSES, HELD_OUT, PRIOR, settings, study
+from tests.benchmarks.modern.small import CLASSES, HELD_OUT, settings, study
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -204,5 +204,5 @@ def test_a_run_is_told_before_it_begins() -> None:
 
 
 def test_the_prior_may_be_chosen() -> None:
-    for prior in {PRIOR, 0.5}:
-        train(settings("ours", options={"prior": prior, "tau": 0.1}), study(), silent)
+    for options in ({"prior": "relative", "kl": "auto"}, {"prior": 0.5, "tau": 0.1}):
+        train(settings("ours", options=options), study(), silent)

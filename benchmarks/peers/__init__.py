@@ -34,10 +34,15 @@ class NotInstalled(Exception):
 def learner(name: str, site: Path = SITE) -> type[Learner]:
     """The peer's learner; NotInstalled where its package cannot be found."""
     package, adapter, made = PEERS[name]
+    find(package, site)
+    return getattr(import_module(f"benchmarks.peers.{adapter}"), made)
+
+
+def find(package: str, site: Path = SITE) -> None:
+    """Make a package of the folder importable; NotInstalled where it is not there."""
     _look_into(site)
     if find_spec(package) is None:
         raise NotInstalled("not installed: python -m benchmarks.peers.install")
-    return getattr(import_module(f"benchmarks.peers.{adapter}"), made)
 
 
 def _look_into(site: Path) -> None:

@@ -1,0 +1,1 @@
+"""Do intervals and sets hold what they promise? `python -m benchmarks.coverage --help`."""

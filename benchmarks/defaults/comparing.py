@@ -13,6 +13,7 @@ from pages.markdown import markdown_table
 
 NOTHING = "Nothing has been run yet.\n"
 
+_SMALL = 0.1  # differences below it get a decimal more
 _SHARES_OF_ALL = ("error", "coverage", "ece")  # shown in percent
 
 
@@ -41,15 +42,18 @@ def difference_text(one: Mapping[int, float], other: Mapping[int, float], figure
 
     >>> difference_text({0: 1.0, 1: 1.2}, {0: 1.1, 1: 1.3})
     '−0.100 (−0.100 to −0.100)'
-    >>> difference_text({0: 1.0}, {0: 1.1}), difference_text({0: 1.0}, {1: 1.1})
-    ('−0.100, one seed', '–')
+    >>> difference_text({0: 1.0}, {0: 1.01}), difference_text({0: 1.0}, {1: 1.1})
+    ('−0.0100, one seed', '–')
     """
     if not one.keys() & other.keys():
         return "–"
     found = paired_difference(one, other)
     factor, digits, unit = _form(figure)
+    alone = math.isinf(found.upper)
+    if not unit and (abs(found.mean) if alone else max(-found.lower, found.upper)) < _SMALL:
+        digits += 1
     mean, lower, upper = (_signed(factor * value, digits) for value in (found.mean, found.lower, found.upper))
-    if math.isinf(found.upper):
+    if alone:
         return f"{mean}{unit}, one seed"
     return f"{mean}{unit} ({lower} to {upper}){'' if found.clear else ', within error'}"
 
@@ -75,26 +79,27 @@ def difference_table(rows: Sequence[Sequence[str]], before: Sequence[str] = ()) 
 
 
 def by_share(records: Sequence[Record], one: str, other: str) -> str:
-    """The difference in NLL of two priors, for every task and c, and how many of them are clear."""
-    better = worse = unclear = 0
+    """The difference in NLL of two priors, for every task and c."""
     rows = []
     for task in TASKS.values():
-        cells = []
-        for share in SHARES:
-            pair = [values(records, task.name, Arm(prior, share=share), "nll") for prior in (one, other)]
-            cells.append(difference_text(*pair))
-            if len(pair[0].keys() & pair[1].keys()) > 1:
-                found = paired_difference(*pair)
-                better, worse = better + (found.upper < 0), worse + (found.lower > 0)
-                unclear += not found.clear
+        pairs = [(Arm(one, share=share), Arm(other, share=share)) for share in SHARES]
+        cells = [difference_text(*(values(records, task.name, arm, "nll") for arm in pair)) for pair in pairs]
         if any(cell != "–" for cell in cells):
             rows.append([task.title, *cells])
-    if not rows:
-        return NOTHING
-    return markdown_table(["task, NLL", *(f"c = {share:g}" for share in SHARES)], rows) + (
-        f"\nOf {better + worse + unclear} comparisons with more than one seed the {one} prior is better in {better}, "
-        f"worse in {worse}, and in {unclear} the difference is within error.\n"
-    )
+    return markdown_table(["task, NLL", *(f"c = {share:g}" for share in SHARES)], rows) if rows else NOTHING
+
+
+def counts(records: Sequence[Record], pairs: Sequence[tuple[Arm, Arm]]) -> str:
+    """How often the NLL of the first of two arms is clearly smaller, larger, or neither; single seeds do not count."""
+    found = []
+    for one, other in pairs:
+        for task in TASKS.values():
+            if len(_common(records, task, one, other)) > 1:
+                both = [values(records, task.name, arm, "nll") for arm in (one, other)]
+                found.append(paired_difference(*both))
+    better, worse = sum(gap.upper < 0 for gap in found), sum(gap.lower > 0 for gap in found)
+    unclear = len(found) - better - worse
+    return f"of {len(found)} comparisons of NLL, better in {better}, worse in {worse}, within error in {unclear}"
 
 
 def _common(records: Sequence[Record], task: Task, one: Arm, other: Arm) -> set[int]:
@@ -108,4 +113,4 @@ def _form(figure: str) -> tuple[float, int, str]:
 
 
 def _signed(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", "−")
+    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−")  # no −0.00

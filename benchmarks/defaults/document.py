@@ -9,6 +9,7 @@ from dataclasses import replace
 from benchmarks.defaults.comparing import (
     NOTHING,
     by_share,
+    counts,
     difference_table,
     difference_text,
     differences,
@@ -17,11 +18,12 @@ from benchmarks.defaults.comparing import (
 )
 from benchmarks.defaults.plan import DIAGONAL, PLAIN, PRIORS, SHARES, TASKS, USUAL, Arm, kl_weight
 from benchmarks.defaults.results import Record, Results, values
-from benchmarks.defaults.verdict import Table, excess, mean_nll, verdict
+from benchmarks.defaults.verdict import Table, Verdict, excess, mean_nll, verdict
 from pages.markdown import markdown_table
 
 PRIOR_TITLES = {"paper": "the paper's prior N(0, 1)", "relative": "the relative prior"}
 OURS = Arm("relative")
+LEAST_FACTOR, MOST_FACTOR = 1 / 8, 4.0  # on τ, in tb.calibrate
 
 INTRODUCTION = """\
 # Defaults: the weight of the divergence, and the prior
@@ -103,10 +105,10 @@ def document(results: Results) -> str:
     tables = {prior: excess(mean_nll(records, prior)) for prior in PRIORS}
     parts = [
         INTRODUCTION.format(usual=USUAL),
+        _in_short(records, tables),
         _tasks(records),
         CRITERION,
         *(_excesses(records, prior, tables[prior]) for prior in PRIORS),
-        _found(tables),
         "![Excess by c](images/defaults.svg)\n",
         PRIOR_BESIDE_PRIOR.format(usual=USUAL),
         difference_table(differences(records, OURS, Arm("paper"))),
@@ -176,7 +178,7 @@ def _best_in_bold(row: Mapping[float, float]) -> list[str]:
     return [f"**{value:.3f}**" if value == best else f"{value:.3f}" for value in row.values()]
 
 
-def _found(tables: Mapping[str, Table]) -> str:
+def _in_short(records: Sequence[Record], tables: Mapping[str, Table]) -> str:
     lines = []
     for prior, table in tables.items():
         found = verdict(table)
@@ -186,14 +188,25 @@ def _found(tables: Mapping[str, Table]) -> str:
         for words, kind in (("regressions", True), ("classifications", False)):
             own = verdict(table, [task for task in table if TASKS[task].regression == kind])
             if own is not None:
-                alone.append(f"by {words} alone c = {own.share:g} ({own.worst[own.share]:.3f})")
+                alone.append(f"{words} alone take c = {own.share:g} ({_of_usual(own)})")
         agree = "as the default has it" if found.share == USUAL else f"**not the default's {USUAL:g}**"
         lines.append(
-            f"- With {PRIOR_TITLES[prior]}: c = {found.share:g}, {agree}. Its worst excess is "
-            f"{found.worst[found.share]:.3f}; that of c = {USUAL:g} is {found.worst[USUAL]:.3f}. "
-            f"The mean excess would take c = {found.by_mean:g}; the worst one, {', '.join(alone)}.\n"
+            f"With {PRIOR_TITLES[prior]} the criterion below takes c = {found.share:g}, {agree} ({_of_usual(found)}). "
+            f"The mean excess would take c = {found.by_mean:g}; {', '.join(alone)}."
         )
-    return "".join(lines)
+    over_shares = [(Arm("relative", share=share), Arm("paper", share=share)) for share in SHARES]
+    lines += [
+        f"Relative prior beside the paper's, every c and task: {counts(records, over_shares)}; at c = {USUAL:g}, "
+        f"{counts(records, [(OURS, Arm('paper'))])}.",
+        f"Tridiagonal beside diagonal, c = {USUAL:g}: {counts(records, [(OURS, DIAGONAL)])}.",
+        f"Beside the plain network, c = {USUAL:g}: {counts(records, [(OURS, PLAIN)])}.",
+    ]
+    return "## In short\n\n" + "".join(f"- {line}\n" for line in lines)
+
+
+def _of_usual(found: Verdict) -> str:
+    best, usual = (f"{found.worst[share]:.3f}" for share in (found.share, USUAL))
+    return f"worst excess {best}" + ("" if found.share == USUAL else f", of c = {USUAL:g} {usual}")
 
 
 def _calibrated(records: Sequence[Record]) -> str:
@@ -212,7 +225,23 @@ def _calibrated(records: Sequence[Record]) -> str:
     if not rows:
         return NOTHING
     header = ["task", "prior", "seeds", "before", "after", "after minus before", "factor on τ"]
-    return markdown_table(header, rows) + "\n" + _after_every_share(records)
+    return markdown_table(header, rows) + "\n" + _at_the_end(records) + "\n" + _after_every_share(records)
+
+
+def _at_the_end(records: Sequence[Record]) -> str:
+    """How many calibrations stopped at the end of what `tb.calibrate` searches, where a few rows say little."""
+    words = []
+    for task in TASKS.values():
+        factors = [f for prior in PRIORS for f in values(records, task.name, Arm(prior), "tau_factor").values()]
+        ends = sum(factor < 1.1 * LEAST_FACTOR or factor > MOST_FACTOR / 1.1 for factor in factors)
+        if ends:
+            words.append(f"{task.title} {ends} of {len(factors)}")
+    if not words:
+        return ""
+    return (
+        f"The factor on τ is searched between {LEAST_FACTOR:g} and {MOST_FACTOR:g}; it stopped at an end of that for "
+        f"{'; '.join(words)}. So few rows do not say much about it.\n"
+    )
 
 
 def _after_every_share(records: Sequence[Record]) -> str:

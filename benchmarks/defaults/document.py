@@ -301,8 +301,10 @@ def _unknown() -> str:
 
 def _made(results: Results) -> str:
     made, minutes = results.made_with, sum(one.seconds for one in results.held_out) / 60
+    several = sorted({TASKS[one.task].title for one in results.held_out if TASKS[one.task].threads > 1})
+    threads = f"one thread a job ({', '.join(several)}: two)" if several else "one thread a job"
     return (
         "## Made with\n\n"
-        f"CPU, float32, one thread (LeNet-100: two) of cores shared with other work, {minutes:.0f} minutes; Python "
+        f"CPU, float32, {threads}, on cores shared with other work, {minutes:.0f} minutes; Python "
         f"{made.get('python')}, torch {made.get('torch')}. Figures of every seed: `benchmarks/results/defaults.json`.\n"
     )

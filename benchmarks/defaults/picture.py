@@ -21,8 +21,8 @@ def picture(excesses: Tables) -> str:
     legend_left = _LEFT + len(panels) * (_WIDTH + _GAP)
     shown = [task for task in TASKS if any(task in table for table in excesses.values())]
     legend = [_legend(task, legend_left, _TOP + 14 + 20 * place) for place, task in enumerate(shown)]
-    size = f'width="{legend_left + 190}" height="{_TOP + _HEIGHT + 46}"'
-    box = f'viewBox="0 0 {legend_left + 190} {_TOP + _HEIGHT + 46}"'
+    size = f'width="{legend_left + 215}" height="{_TOP + _HEIGHT + 46}"'
+    box = f'viewBox="0 0 {legend_left + 215} {_TOP + _HEIGHT + 46}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {box} font-family="sans-serif" font-size="12">'
     ground = '<rect width="100%" height="100%" fill="white"/>'
     return "\n".join([head, ground, *panels, *legend, "</svg>"]) + "\n"

@@ -103,7 +103,7 @@ def test_the_page_and_its_check(tmp_path: Path) -> None:
     command.main(["--check", *options])
     page = (tmp_path / "defaults.md").read_text()
     assert "| UCI concrete | 2 | 3.005 | 0.400 | 0.200 | **0.000** | 0.300 | 0.900 |" in page
-    assert "| UCI concrete | 2 | −0.050 (−0.050 to −0.050) |" in page  # relative minus paper's
+    assert "| UCI concrete | 2 | −0.0500 (−0.0500 to −0.0500) |" in page  # relative minus paper's
     assert "- Fashion-MNIST, LeNet-100: nothing was run" in page
     assert "UCI concrete: 11 arms have 2 of 10 seeds" in page
     assert "Not yet looked at." in page

@@ -75,8 +75,8 @@ def conformalise(pred: Predictive, targets: Tensor, score: str = "probability") 
         pred: what `tribayes.predict` says about examples that training has not seen.
         targets: their classes (N,), or values (N,) or (N, D).
         score: for classes. "probability" gives the smallest sets on average: all classes above one probability.
-            "cumulative" takes classes from the most probable on until enough probability is gathered: larger sets,
-            whose coverage differs less between easy and hard examples.
+            "cumulative" takes classes from the most probable on until those taken have gathered enough probability:
+            larger sets, whose coverage differs less between easy and hard examples.
 
     Example:
         >>> model, likelihood = tribayes.to_bayesian(nn.Linear(4, 1)), tribayes.Gaussian(noise=0.1)
@@ -102,7 +102,7 @@ def _class_scores(mean: Tensor, score: str) -> Tensor:
     if score == "probability":
         return 1 - mean
     ordered, order = mean.sort(dim=-1, descending=True, stable=True)
-    gathered = ordered.cumsum(-1)  # up to the class itself
+    gathered = ordered.cumsum(-1) - ordered  # by the classes before it: with its own, sure answers would look strange
     return torch.empty_like(mean).scatter_(-1, order, gathered)
 
 

@@ -92,14 +92,15 @@ weight decay {uci.weight_decay:g} of the means, {uci.steps:,} steps of {uci.batc
 {fashion.steps:,} steps of {fashion.batch}). Everything else is the library's default: `RelativePrior`,
 `kl_weight="auto"`, tridiagonal, a learned Gaussian noise. {networks} sampled networks predict.
 
-Concrete, energy and yacht have the 20 fixed splits of docs/uci.md; diabetes and digits 10 random splits, a fifth of the
-rows to test; Fashion-MNIST its own test images, two seeds. Seeds, networks, and held-out rows are the same for every
-way. The recipe was fixed beforehand. Test rows were looked at once, but for two things. The score "cumulative" was first the
-probability gathered up to and with the class itself, and gave sets of 3.5 classes on digits and 3.7 on Fashion-MNIST;
-now a class's own is left out (compared on held-out rows), so the test rows of these two sets were seen twice
-(the second time every other row came out the same; MAPIE's there are those of the first). And MAPIE's normalised residual was first run with its default, a linear regression
-without a penalty (and the predicted mean among its inputs), whose mean widths came out as 2 times the others' on
-concrete and in the millions on diabetes; the ridge regression replaced it after that was seen.
+Concrete, energy and yacht have the 20 fixed splits of docs/uci.md; diabetes and digits 10 random splits, a fifth of
+the rows to test; Fashion-MNIST its own test images, two seeds. Seeds, networks, and held-out rows are the same for
+every way. The recipe was fixed beforehand. Test rows were looked at once, but for two things. The score "cumulative"
+was first the probability gathered up to and with the class itself, and gave sets of 3.5 classes on digits and 3.7 on
+Fashion-MNIST; now a class's own is left out (compared on held-out rows), so the test rows of these two sets were seen
+twice (the second time every other row came out the same; MAPIE's there are those of the first). And MAPIE's normalised
+residual was first run with its default, a linear regression without a penalty (and the predicted mean among its
+inputs), whose mean widths came out as 2 times the others' on concrete and in the millions on diabetes; the ridge
+regression replaced it after that was seen.
 
 The splits of a set share rows, so standard errors over splits are somewhat too small; Fashion-MNIST's, from two seeds
 and one test set, say next to nothing: see *Chance* instead.

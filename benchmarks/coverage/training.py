@@ -60,6 +60,7 @@ def trained(
         objectives.append(Objective(case, recipe, kl_weight))
     inputs = torch.stack([case.train.inputs for case in cases])
     targets = torch.stack([_shaped(case.train.targets) for case in cases])
+    # benchmarks.uci's stacking takes any module; its types name the objective of that study
     stacked: Any = stack(objectives)  # type: ignore[arg-type]
     parameters = dict(stacked.named_parameters())
     losses = vmap(lambda values, x, y: functional_call(stacked, values, (x, y)), randomness="different")
@@ -75,7 +76,7 @@ def trained(
         optimizer.step()
         schedule.step()
         advance()
-    unstack_(stacked, objectives)  # type: ignore[arg-type]
+    unstack_(stacked, objectives)  # type: ignore[arg-type]  # as above
     return objectives
 
 

@@ -50,6 +50,7 @@ class Arm(ABC):
     def __init__(self, network: Classifier, task: Task) -> None:
         self.task, self.network = task, network
         self.model: nn.Module = self.converted(network).to(task.device)
+        # torch's stubs lack this signature, which its documentation has
         self.model.to(memory_format=task.memory_format)  # type: ignore[call-overload]
         self.optimizer = self.make_optimizer()
 
@@ -198,7 +199,7 @@ class Ivon(Arm):
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         peers.learner("IVON")  # looks into the folder of peers, or says that it is missing
-        from ivon import IVON  # type: ignore[import-not-found]
+        from ivon import IVON  # type: ignore[import-not-found]  # installed only by benchmarks.peers.install
 
         beta2 = self.option("beta2")
         made: torch.optim.Optimizer = IVON(

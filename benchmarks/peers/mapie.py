@@ -23,7 +23,7 @@ from torch import Tensor
 Interval = tuple[Tensor, Tensor]  # (N,) each
 
 
-class Column(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class Column(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A regressor whose predictions are one column of its inputs."""
 
     def __init__(self, place: int = -1) -> None:
@@ -38,7 +38,7 @@ class Column(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(inputs)[:, self.place]
 
 
-class Probabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Probabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # as above
     """A classifier whose inputs are the probabilities themselves."""
 
     def __init__(self, classes: int = 2) -> None:

@@ -72,7 +72,7 @@ def test_draws_for_parts_of_the_batch() -> None:
     """Two draws for halves: the mean of both halves' losses, and the divergence once."""
     one = build(Task(settings("ours", options={"draws": "halves"}), 48, 3, CPU), (3, 16, 16), CLASSES)
     images, labels = torch.randn(8, 3, 16, 16), torch.randint(CLASSES, (8,))
-    objective = one.objective()  # type: ignore[attr-defined]
+    objective = one.objective()  # type: ignore[attr-defined]  # `build` says only that it is an arm
     assert isinstance(objective, SharedBatch)
     stage = objective.stage(one.model)
     torch.manual_seed(3)

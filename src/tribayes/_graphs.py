@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+
 
 class CaptureFailed(RuntimeError):
     """Work that no CUDA graph can hold. Torch's generator and allocator are not to be trusted afterwards."""
@@ -102,8 +104,9 @@ class Recording:
 class RecordedCall:
     """A function of tensors, recorded for arguments of one form: new values are copied in, then it is replayed.
 
-    The values of `arguments`, tensors on the GPU in tuples, lists or dicts, do not matter; the function is called
-    `warm_up` times before. Arguments lie in `places`: who writes there, and passes these, spares a copy.
+    The values of `arguments`, tensors on the GPU in tuples, lists or dicts, do not matter; numbers and words among them
+    are part of the form, and with objects of other kinds they fit no recording. The function is called `warm_up` times
+    before. Arguments lie in `places`: who writes there, and passes these, spares a copy.
     """
 
     def __init__(
@@ -140,7 +143,9 @@ class RecordedCall:
 def _form(arguments: Any) -> Any:
     leaves, tree = tree_flatten(arguments)
     return tree, [
-        (tuple(leaf.shape), leaf.dtype, leaf.device, leaf.stride()) if isinstance(leaf, Tensor) else leaf
+        (tuple(leaf.shape), leaf.dtype, leaf.device, leaf.stride())
+        if isinstance(leaf, Tensor)
+        else (leaf if isinstance(leaf, _PLAIN) else object())  # unlike all others: tensors may hide in it
         for leaf in leaves
     ]
 

@@ -82,6 +82,28 @@ def test_recorded_draws_and_passes_are_the_plain_ones(
     assert (plain[0] - plain[1]).abs().max() > 1e-4  # draws differ
 
 
+def test_named_inputs_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = Convolutional()
+
+        def forward(self, images: Tensor, scale: Tensor) -> dict[str, Tensor]:
+            return {"logits": self.body(images * scale[:, None, None, None])}
+
+    made = tb.to_bayesian(Named()).cuda()
+    inputs = {"images": torch.rand(70, 1, 28, 28), "scale": torch.rand(70)}  # on the host: they are moved
+    recorded: list[object] = []
+    original = sampled.RecordedAsking.__call__
+    monkeypatch.setattr(sampled.RecordedAsking, "__call__", lambda *given: (recorded.append(1), original(*given))[1])
+    options = {"progress": False, "batch_size": 32}
+    plain = tb.predict(made, inputs, SAMPLES, **options).samples
+    assert not recorded
+    samples = tb.predict(torch.compile(made, dynamic=False), inputs, SAMPLES, **options).samples
+    assert len(recorded) == SAMPLES
+    torch.testing.assert_close(samples, plain, rtol=0, atol=1e-3)  # compiled convolutions round differently
+
+
 def test_a_network_that_is_not_compiled_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampled, "RecordedAsking", lambda *_: pytest.fail("recorded"))
     tb.predict(model(), torch.rand(40, 1, 28, 28, device="cuda"), SAMPLES, progress=False)

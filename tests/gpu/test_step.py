@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 import tribayes as tb
 from tests.compiling import draws_are_compiled
 from tests.networks import same_tensors
 
 STEPS = 40
-Batches = list[tuple[Tensor, Tensor]]
+Batches = list[tuple[Any, Tensor]]
 MakeOptimizer = Callable[[list[dict[str, object]]], torch.optim.Optimizer]
 MakeScheduler = Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler]
 
@@ -380,6 +382,48 @@ def test_a_model_of_several_parts_is_recorded() -> None:
     torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-4, atol=1e-4)
     for name, value in results[0][1].items():
         torch.testing.assert_close(value, results[1][1][name], rtol=1e-3, atol=1e-4)
+
+
+class NamedArguments(nn.Module):
+    """Inputs in a nest of containers, and an answer of several parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network()
+
+    def forward(self, *, images: Tensor, more: dict[str, list[Tensor]], half: bool) -> dict[str, Tensor]:
+        logits = self.body(images * more["scales"][0])
+        return {"loss": logits.sum(), "logits": logits / 2 if half else logits}
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+def test_named_and_nested_inputs_are_recorded(on_host: bool) -> None:
+    """New values are copied into every place; a batch with another flag is run as it is."""
+    data = [
+        ({"images": images, "more": {"scales": [images.mean() + 1, labels]}, "half": number == 30}, labels)
+        for number, (images, labels) in enumerate(batches())
+    ]
+    if on_host:
+        data = tree_map_only(Tensor, Tensor.cpu, data)
+    check(data, make=NamedArguments)
+
+
+def test_a_batch_with_an_object_of_its_own_is_never_replayed() -> None:
+    """Tensors may hide in it."""
+
+    class Holder:
+        def __init__(self, images: Tensor) -> None:
+            self.images = images
+
+    class Held(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = network()
+
+        def forward(self, holder: Holder) -> Tensor:
+            return self.body(holder.images)
+
+    check([((Holder(images),), labels) for images, labels in batches()], make=Held)
 
 
 def test_a_plain_network_is_recorded() -> None:

@@ -29,7 +29,7 @@ def coefficient_of(rho: Tensor) -> Tensor:
 
 def mixing(coefficient: Tensor, tau: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
     """The weights (τα, τβ) of τ ε_i = τα x_i + τβ x_{i−1}: α² + β² = 1 and αβ = ρ."""
-    current = tau / torch.hypot(coefficient, torch.ones_like(coefficient))
+    current = tau / torch.sqrt(1 + coefficient.square())  # not hypot, which ONNX does not have
     return current, coefficient * current
 
 

@@ -19,7 +19,8 @@ from torch.distributions import Distribution, Independent, Normal, constraints, 
 
 from tribayes._errors import check_all, refusal, wrong_type
 from tribayes.posterior import correlation
-from tribayes.posterior.streams import Randomness, generator_of, standard_normals
+from tribayes.posterior.counter import CountedNormals
+from tribayes.posterior.streams import Randomness, normals_from
 
 _LARGEST_DENSE = 2**28  # entries of a dense covariance: one GiB in float32
 
@@ -158,13 +159,13 @@ class TridiagonalNormal(Distribution):
         super(TridiagonalNormal, law).__init__(batch, self.event_shape, validate_args=False)
         return law
 
-    def rsample(self, sample_shape: Any = (), generator: Randomness = None) -> Tensor:
+    def rsample(self, sample_shape: Any = (), generator: Randomness | CountedNormals = None) -> Tensor:
         """Draws of shape sample_shape + (..., K), differentiable in m, τ and ρ.
 
         Exact in law, from K + 1 independent normals per draw; `generator` is a torch.Generator or a seed.
         """
         shape = torch.Size((*sample_shape, *self.batch_shape, self.size + 1))
-        normals = standard_normals(shape, self.loc, generator_of(generator, self.loc.device))
+        normals = normals_from(generator, shape, self.loc)
         noise = correlation.correlate(normals, *correlation.mixing(self._coefficient, self._tau))
         return self.loc + self.loc.abs() * noise
 
@@ -199,11 +200,11 @@ class FactorisedNormal(Independent[Normal]):
     def __init__(self, loc: Tensor, scale: Tensor, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args=validate_args), 1, validate_args=validate_args)
 
-    def rsample(self, sample_shape: Any = (), generator: Randomness = None) -> Tensor:
+    def rsample(self, sample_shape: Any = (), generator: Randomness | CountedNormals = None) -> Tensor:
         """Draws of shape sample_shape + (..., K), differentiable in loc and scale."""
         loc, scale = self.base_dist.loc, self.base_dist.scale
         shape = torch.Size(sample_shape) + loc.shape
-        normals = standard_normals(shape, loc, generator_of(generator, loc.device))
+        normals = normals_from(generator, shape, loc)
         return torch.addcmul(loc, scale, normals)
 
 

@@ -21,6 +21,7 @@ from tribayes.posterior.draw import plain
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.parametrisation import Rule, guard_means_
 from tribayes.posterior.prior import AnyTensorPrior, TensorPrior, are_relative
+from tribayes.posterior.shards import local, whole
 from tribayes.posterior.streams import Randomness, Seeds
 
 Law = TridiagonalNormal | FactorisedNormal
@@ -33,10 +34,23 @@ class Family(nn.Module, ABC):
 
     Everywhere `means` are the means of all random tensors, in the network's order. What is learned is an ordinary
     `nn.Parameter` of the family.
+
+    Example:
+        >>> class Fixed(Family):  # a standard deviation of τ for every weight, never learned
+        ...     def __init__(self, means, tau, rho):
+        ...         nn.Module.__init__(self)
+        ...         self.tau = tau
+        ...     def laws(self, means):
+        ...         return [FactorisedNormal(m, torch.full_like(m, t)) for m, t in zip(means, self.tau)]
+        ...     def scale_parameters(self):
+        ...         return []
+        >>> tb.to_bayesian(nn.Linear(3, 2), family=Fixed, tau=0.1).sample_weights(generator=0)["weight"].shape
+        torch.Size([2, 3])
     """
 
     multiplicative: ClassVar[bool] = False  # noise proportional to |m|: the means must then not be zero
     correlated: ClassVar[bool] = False  # whether an initial ρ means anything
+    draws_shards: ClassVar[bool] = False  # of a network that processes hold in parts; else it is gathered before
     divergence_without_means: ClassVar[bool] = False  # that from a relative prior: means may then be zero after all
 
     @abstractmethod
@@ -99,13 +113,20 @@ class Family(nn.Module, ABC):
     def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
         """Apply the guards in place, to raw parameters and to `means`: those that must not be zero."""
         if self.multiplicative:
-            guard_means_(means, rule, plain.sources_of(means, randomness))
+            parts = [local(mean) for mean in means]
+            guard_means_(parts, rule, plain.sources_of(parts, randomness))
 
 
 class Diagonal(Family):
-    """w_i = m_i + τ|m_i| x_i with one τ per tensor: the earlier model of Posch et al. (2019)."""
+    """w_i = m_i + τ|m_i| x_i with one τ per tensor: the earlier model of Posch et al. (2019).
+
+    Example:
+        >>> Diagonal([torch.ones(4)], tau=[0.1], rho=[0.0]).laws([torch.tensor([1.0, -2.0])])[0].stddev
+        tensor([0.1000, 0.2000], grad_fn=<...>)
+    """
 
     multiplicative = True
+    draws_shards = True
     divergence_without_means = True
 
     def __init__(self, means: Means, tau: Sequence[float], rho: Sequence[float]) -> None:
@@ -118,7 +139,7 @@ class Diagonal(Family):
         return torch.zeros_like(self.delta, requires_grad=False)
 
     def laws(self, means: Means) -> list[Law]:
-        taus = parametrisation.tau_of(plain.single(self.delta)).unbind()
+        taus = parametrisation.tau_of(plain.single(whole(self.delta))).unbind()
         return [
             FactorisedNormal(mean, tau.to(mean) * mean.abs(), validate_args=False)
             for mean, tau in zip(means, taus, strict=True)
@@ -128,14 +149,15 @@ class Diagonal(Family):
         return drawing.draw(means, self.delta, self._raw_correlation(), randomness, count, priors, self._implementation)
 
     def divergence(self, means: Means, priors: Sequence[AnyTensorPrior]) -> Tensor:
-        return plain.divergence_of(means, self.delta, self._raw_correlation(), priors)
+        return drawing.divergence_of(means, self.delta, self._raw_correlation(), priors)
 
     def sampler(self, means: Means) -> str:
         return self._implementation or drawing.implementation_for(means, self.delta, self.delta)
 
     def describe(self, means: Means) -> list[tuple[float, float]]:
         del means
-        columns = parametrisation.tau_of(self.delta), parametrisation.rho_of(self._raw_correlation())
+        raw = whole(self.delta), whole(self._raw_correlation())
+        columns = parametrisation.tau_of(raw[0]), parametrisation.rho_of(raw[1])
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def scale_parameters(self) -> list[nn.Parameter]:
@@ -150,7 +172,15 @@ class Diagonal(Family):
 
 
 class Tridiagonal(Diagonal):
-    """The paper's family: as `Diagonal`, with one correlation ρ between neighbours per tensor."""
+    """The paper's family: as `Diagonal`, with one correlation ρ between neighbours per tensor.
+
+    Example:
+        >>> law = Tridiagonal([torch.ones(3)], tau=[0.1], rho=[0.4]).laws([torch.ones(3)])[0]
+        >>> law.covariance_matrix.detach()
+        tensor([[0.0100, 0.0040, 0.0000],
+                [0.0040, 0.0100, 0.0040],
+                [0.0000, 0.0040, 0.0100]])
+    """
 
     correlated = True
 
@@ -162,7 +192,7 @@ class Tridiagonal(Diagonal):
         return self.gamma
 
     def laws(self, means: Means) -> list[Law]:
-        tau, gamma = parametrisation.tau_of(plain.single(self.delta)), plain.single(self.gamma)
+        tau, gamma = parametrisation.tau_of(plain.single(whole(self.delta))), plain.single(whole(self.gamma))
         columns = tau, parametrisation.rho_of(gamma), parametrisation.coefficient_of(gamma)
         numbers = zip(means, *(column.unbind() for column in columns), strict=True)
         return [
@@ -178,6 +208,11 @@ class MeanField(Family):
     """w_i = m_i + softplus(s_i) x_i with a free s_i per weight (Blundell et al. 2015): twice the parameters.
 
     Starts at a standard deviation of τ times the root mean square of the tensor (at least 1e-3 for it).
+
+    Example:
+        >>> model = tb.to_bayesian(nn.Linear(3, 2), family="mean_field")
+        >>> [tuple(scale.shape) for scale in model.family.scale_parameters()]
+        [(2, 3), (2,)]
     """
 
     def __init__(self, means: Means, tau: Sequence[float], rho: Sequence[float]) -> None:
@@ -227,6 +262,7 @@ class MeanField(Family):
 
 
 FAMILIES: dict[str, type[Family]] = {"tridiagonal": Tridiagonal, "diagonal": Diagonal, "mean_field": MeanField}
+"""The families that `to_bayesian(net, family=...)` knows by a name."""
 
 
 def family_of(family: str | type[Family]) -> type[Family]:

@@ -19,7 +19,16 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution, Normal, kl_divergence
 
-from tribayes._errors import check_all, check_positive, is_number, refusal, wrong_type
+from tribayes._errors import (
+    LARGEST_SPREAD,
+    SMALLEST_SPREAD,
+    SPREAD,
+    check_all,
+    check_spread,
+    is_number,
+    refusal,
+    wrong_type,
+)
 
 PRETRAINED = "pretrained"
 
@@ -45,8 +54,10 @@ class Prior:
         if isinstance(self.scale, Tensor):
             legal = torch.isfinite(self.scale) & (self.scale > 0)
             check_all("scale", self.scale, legal, "be finite and positive", "it is a standard deviation")
+            legal = (self.scale >= SMALLEST_SPREAD) & (self.scale <= LARGEST_SPREAD)
+            check_all("scale", self.scale, legal, SPREAD, "it is a standard deviation")
         else:
-            check_positive("scale", self.scale, "it is a standard deviation, such as 1.0")
+            check_spread("scale", self.scale, "it is a standard deviation, such as 1.0")
         if isinstance(self.loc, Tensor):
             check_all("loc", self.loc, torch.isfinite(self.loc), "be finite", "check where it was computed")
         elif isinstance(self.loc, str):

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import wrong_type
+from tribayes.posterior.counter import CountedNormals
 
 _WORDS = 624  # 32-bit words of a Mersenne twister
 _STATE_BYTES = 5056  # of torch's CPU generator: a head, the words in 64 bits each, and what is left of a normal pair
@@ -85,3 +86,10 @@ def standard_normals(shape: torch.Size | int, like: Tensor, generator: torch.Gen
     """Independent N(0, 1) of the given shape on the device of `like`, in its dtype but at least float32."""
     dtype = torch.promote_types(like.dtype, torch.float32)
     return torch.randn(shape, dtype=dtype, device=like.device, generator=generator)
+
+
+def normals_from(randomness: Randomness | CountedNormals, shape: torch.Size, like: Tensor) -> Tensor:
+    """The same from any source that a law takes."""
+    if isinstance(randomness, CountedNormals):
+        return randomness.normals(shape, like)
+    return standard_normals(shape, like, generator_of(randomness, like.device))

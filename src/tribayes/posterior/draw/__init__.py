@@ -1,5 +1,7 @@
 """One draw, three implementations of it: plain torch (the oracle), a CPU's, and Triton kernels for a GPU.
 
+A fourth, for networks of which every process holds a part (sharded.py), is the plain one for each part.
+
 All take the means of a network, the raw parameters δ and γ with one entry per tensor, and randomness; they give weights
 and, where priors are given, the divergence from these. Which one draws follows from the tensors; their random numbers
 differ between CPU and GPU, their law does not.
@@ -7,23 +9,27 @@ differ between CPU and GPU, their law does not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from torch import Tensor
 
-from tribayes.posterior.draw import cpu, cuda, plain
+from tribayes.posterior.draw import cpu, cuda, plain, sharded
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.parametrisation import Rule, guard_gamma_, guard_means_
-from tribayes.posterior.prior import are_relative
+from tribayes.posterior.prior import AnyTensorPrior, are_relative
+from tribayes.posterior.shards import is_sharded
 from tribayes.posterior.streams import Randomness, Seeds
 
-PLAIN, CPU, TRITON = "plain", "cpu", "triton"
+PLAIN, CPU, TRITON, SHARDED = "plain", "cpu", "triton", "sharded"
 
 _HAS_TRITON = find_spec("triton") is not None  # asked once: torch.compile does not trace it
 
 
 def implementation_for(means: Means, delta: Tensor, gamma: Tensor) -> str:
     """Which implementation draws these tensors."""
+    if any(map(is_sharded, (*means, delta))):
+        return SHARDED
     if delta.is_cuda:
         return TRITON if _HAS_TRITON and cuda.can_draw(means, delta) else PLAIN
     return CPU if cpu.can_draw(means, delta, gamma) else PLAIN
@@ -51,6 +57,9 @@ def draw(
         implementation: by its name, for tests; None chooses.
     """
     chosen = implementation or implementation_for(means, delta, gamma)
+    if chosen == SHARDED:
+        assert not isinstance(randomness, Tensor)  # as below
+        return sharded.draw(means, delta, gamma, randomness, count, priors)
     if len(set(are_relative(priors or ()))) == 2:  # both kinds in one network: no one pass for them
         weights, _ = draw(means, delta, gamma, randomness, count, None, chosen)
         return weights, plain.divergence_of(means, delta, gamma, priors or ())
@@ -59,6 +68,12 @@ def draw(
     assert not isinstance(randomness, Tensor)  # seeds are the kernels' own
     take = cpu.draw if chosen == CPU else plain.draw
     return take(means, delta, gamma, randomness, count, priors)
+
+
+def divergence_of(means: Means, delta: Tensor, gamma: Tensor, priors: Sequence[AnyTensorPrior]) -> Tensor:
+    """KL(q ‖ p) in nats, summed over all tensors."""
+    find = sharded.divergence_of if implementation_for(means, delta, gamma) == SHARDED else plain.divergence_of
+    return find(means, delta, gamma, priors)
 
 
 def guard_(
@@ -76,6 +91,9 @@ def guard_(
     chosen = implementation or implementation_for(means, delta, delta if gamma is None else gamma)
     if chosen == TRITON and means:
         cuda.guard_(means, delta, gamma, rule, randomness)
+        return
+    if chosen == SHARDED:
+        sharded.guard_(means, delta, gamma, rule, randomness)
         return
     sources = plain.sources_of([*means, delta], randomness)
     guard_means_(means, rule, sources)

@@ -68,7 +68,7 @@ class _Draw(torch.autograd.Function):
         magnitudes = torch._foreach_abs(means)
         pairs = [(x[1:], x[:-1]) for x in normals]  # x_i and x_{i−1}
         mixed = [torch.add(own, before, alpha=s.t) for (own, before), s in zip(pairs, scalars, strict=True)]
-        drawn = torch._foreach_addcmul(means, mixed, magnitudes, [s.current for s in scalars])
+        drawn = torch._foreach_addcmul(means, mixed, magnitudes, [_scalar(s.current, delta) for s in scalars])
         fixed = [prior for prior in given or () if isinstance(prior, TensorPrior)]  # all of them, or none
         priors = [_Prior.of(prior, mean) for prior, mean in zip(fixed, means, strict=bool(fixed))]
         relative, divergence = [0.0] * len(means), 0.0
@@ -177,8 +177,14 @@ def _by_means(
         if prior.zeta is None:
             gradient.add_((mean * factor - weight * prior.loc).div_(prior.scale.square()))
         else:
-            gradient.add_(mean, alpha=factor / prior.zeta**2)
+            gradient.add_(mean, alpha=_scalar(factor / prior.zeta**2, mean))
     return gradients
+
+
+def _scalar(value: float, like: Tensor) -> float:
+    """A number as torch takes it for a tensor: infinite, where its dtype has no room. A loss that is not finite says so
+    by itself; torch's word on the conversion would not be understood."""
+    return math.copysign(math.inf, value) if abs(value) > torch.finfo(like.dtype).max else value
 
 
 def _mend_zeros_(gradients: Tensors, means: Tensors, grads: Tensors) -> None:

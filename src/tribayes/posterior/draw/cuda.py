@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tribayes.posterior.draw.layout import channels_last
+from tribayes.posterior.draw.layout import channels_last, rooms
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.parametrisation import Rule
 from tribayes.posterior.prior import TensorPrior
@@ -40,7 +40,7 @@ def draw(
     device = delta.device.type  # under autocast nothing is left to cast
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
     drawn, divergence, _ = _draw(list(means), delta, gamma, locs, scales, seeds, relative, dtype)
-    stacks = unflatten(drawn, means)
+    stacks = unflatten(drawn, means, dtype)
     weights = stacks if count is not None else [stack.squeeze(0) for stack in stacks]
     return weights, None if priors is None else divergence
 
@@ -99,8 +99,7 @@ def _(
     means: Any, delta: Tensor, gamma: Tensor, locs: Any, scales: Any, seeds: Tensor, relative: bool, dtype: torch.dtype
 ) -> Any:
     del gamma, scales
-    total = sum(mean.numel() for mean in means)
-    drawn = delta.new_empty((seeds.shape[0], total), dtype=dtype)
+    drawn = delta.new_empty((seeds.shape[0], sum(rooms(means, dtype))), dtype=dtype)
     return drawn, delta.new_empty(()), delta.new_empty(len(means) if locs or relative else 0)
 
 
@@ -122,13 +121,22 @@ def _backward(ctx: Any, grad: Tensor | None, grad_kl: Tensor | None, _: Any) -> 
     delta, gamma, seeds, squares, *saved = ctx.saved_tensors
     means, locs, scales = saved[:tensors], saved[tensors : tensors + priors], saved[tensors + priors :]
     if grad is None:
-        grad = delta.new_zeros(len(seeds), sum(mean.numel() for mean in means))
+        grad = delta.new_zeros(len(seeds), sum(rooms(means, delta.dtype)))
     if grad_kl is None:
         grad_kl = delta.new_zeros(())
     by_means, by_delta, by_gamma = _draw_backward(
         grad.contiguous(), grad_kl, means, delta, gamma, locs, scales, seeds, squares
     )
-    return unflatten(by_means, means), by_delta, by_gamma, [None] * priors, [None] * priors, None, None, None
+    return (
+        unflatten(by_means, means, grad.dtype),
+        by_delta,
+        by_gamma,
+        [None] * priors,
+        [None] * priors,
+        None,
+        None,
+        None,
+    )
 
 
 _draw.register_autograd(_backward, setup_context=_setup)
@@ -149,11 +157,16 @@ def _(info: Any, in_dims: Any, *inputs: Any) -> Any:
     return (drawn.reshape(info.batch_size, -1, drawn.shape[-1]), divergence, squares), (0, None, None)
 
 
-def unflatten(rows: Tensor, like: Means) -> list[Tensor]:
-    """(…, total) cut into tensors, each with the shape and the memory order of its model."""
+def unflatten(rows: Tensor, like: Means, dtype: torch.dtype) -> list[Tensor]:
+    """(…, total) cut into tensors, each with the shape and the memory order of its model; `dtype` is the draws'."""
+    if len(like) == 1 and rows.shape[-1] == like[0].numel():
+        return [_shaped(rows, like[0])]  # the gradients of one lie well
     sizes = [tensor.numel() for tensor in like]
-    pieces = rows.split(sizes, -1) if len(like) > 1 else [rows]  # the gradients of one lie well
-    return [_shaped(piece, tensor) for piece, tensor in zip(pieces, like, strict=True)]
+    gaps = [room - size for room, size in zip(rooms(like, dtype), sizes, strict=True)]
+    # a gap is a piece of its own, where there is one: to cut it off a piece would copy all gradients once more
+    pieces = rows.split([length for pair in zip(sizes, gaps, strict=True) for length in pair if length], -1)
+    kept = [place + sum(gap > 0 for gap in gaps[:place]) for place in range(len(sizes))]
+    return [_shaped(pieces[place], tensor) for place, tensor in zip(kept, like, strict=True)]
 
 
 def _shaped(piece: Tensor, like: Tensor) -> Tensor:

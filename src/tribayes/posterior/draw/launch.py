@@ -33,8 +33,8 @@ def draw(
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Draws (n, total), the divergence () from fixed or relative priors and Σ m²/ζ² of each tensor (T,)."""
-    layout = layout_of(means)
-    drawn = torch.empty(len(seeds), layout.total, dtype=dtype, device=delta.device)
+    layout = layout_of(means, dtype)
+    drawn = _flat(layout, len(seeds), layout.total, dtype=dtype, device=delta.device)
     with_kl = bool(locs)
     prior = prior_table(locs, scales) if with_kl else layout.table
     sums = torch.empty(layout.blocks if with_kl else 0, 2, device=delta.device)
@@ -63,8 +63,8 @@ def backward(
     squares: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """∂L/∂m (total,), ∂L/∂δ and ∂L/∂γ (T,)."""
-    layout = layout_of(means)
-    by_mean = torch.empty(layout.total, device=delta.device)
+    layout = layout_of(means, grad.dtype)
+    by_mean = _flat(layout, layout.total, device=delta.device)
     sums = torch.empty(layout.blocks, 2, device=delta.device)
     with_kl = bool(locs)
     prior = prior_table(locs, scales) if with_kl else layout.table
@@ -76,6 +76,11 @@ def backward(
     scalars = (sums, layout.first, layout.sizes, delta, gamma, squares, grad_kl, by_delta, by_gamma)
     kernels.scalars_kernel[(layout.tensors,)](*scalars, KL=len(squares) > 0, CHUNK=_CHUNK, num_warps=_REDUCING)
     return by_mean, by_delta, by_gamma
+
+
+def _flat(layout: Layout, *shape: int, **options: Any) -> Tensor:
+    """Room for all tensors, with zeros in the gaps between them, if there are any."""
+    return (torch.zeros if layout.gaps else torch.empty)(*shape, **options)
 
 
 def _stride(layout: Layout, seeds: Tensor) -> int:
@@ -92,7 +97,7 @@ def _options(layout: Layout, locs: Tensors, scales: Tensors) -> dict[str, Any]:
 
 def guard_(means: Tensors, delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: str) -> None:
     """All guards of that rule, in place, in one launch; `seed` (1,) throws the coins, if there are any."""
-    layout, bound = layout_of(means), rule_of(rule)
+    layout, bound = layout_of(means, delta.dtype), rule_of(rule)
     bounds = SMALLEST_MEAN, bound.smallest_delta, bound.smallest_gamma, LARGEST_GAMMA
     options = {"COIN": bound.coin_for_sign, "GAMMA": gamma is not None, "BLOCK": BLOCK, "num_warps": _WARPS}
     kernels.guard_kernel[(layout.blocks + triton.cdiv(len(delta), BLOCK),)](

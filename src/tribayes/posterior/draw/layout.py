@@ -14,6 +14,7 @@ from torch import Tensor
 BLOCK = 2048  # entries a program works on
 _GAP = 4  # normals left unused before every tensor, and what the kernels make at once
 _MOST = 64  # layouts: a model needs one, which changes only when its parameters move in memory
+_BYTES = 16  # a draw begins at a multiple of them: for weights that do not, cuDNN has kernels 14 times as slow
 
 Made = TypeVar("Made")
 
@@ -28,8 +29,9 @@ class Layout:
     tensors: int
     blocks: int
     total: int
+    gaps: bool  # some tensor leaves a part of its room empty
     strided: bool  # some tensor is in channels_last memory
-    aligned: bool  # every tensor begins at a multiple of 16 bytes, here and in the flat output
+    aligned: bool  # every mean begins at a multiple of 16 bytes, as its draw does
 
 
 _kept: OrderedDict[Hashable, Any] = OrderedDict()  # by the addresses they hold: a moved tensor is never found
@@ -48,10 +50,20 @@ def _once(key: Hashable, make: Callable[[], Made]) -> Made:
     return made
 
 
-def layout_of(means: Sequence[Tensor]) -> Layout:
-    """The tables for these means."""
-    key = tuple((mean.data_ptr(), tuple(mean.shape), channels_last(mean)) for mean in means)
-    return _once(key, lambda: _layout(means))
+def layout_of(means: Sequence[Tensor], dtype: torch.dtype) -> Layout:
+    """The tables for these means and draws of that dtype."""
+    key = dtype.itemsize, *((mean.data_ptr(), tuple(mean.shape), channels_last(mean)) for mean in means)
+    return _once(key, lambda: _layout(means, dtype))
+
+
+def rooms(means: Sequence[Tensor], dtype: torch.dtype) -> list[int]:
+    """How many entries of the flat output each tensor has for itself: as many as it has, up to the next 16 bytes.
+
+    >>> rooms([torch.ones(5), torch.ones(8)], torch.float32), rooms([torch.ones(5)], torch.bfloat16)
+    ([8, 8], [8])
+    """
+    width = _BYTES // dtype.itemsize
+    return [-(-mean.numel() // width) * width for mean in means]
 
 
 def prior_table(locs: Sequence[Tensor], scales: Sequence[Tensor]) -> Tensor:
@@ -75,10 +87,10 @@ def channels_last(tensor: Tensor) -> bool:
     return tensor.ndim in formats and tensor.is_contiguous(memory_format=formats[tensor.ndim])
 
 
-def _layout(means: Sequence[Tensor]) -> Layout:
+def _layout(means: Sequence[Tensor], dtype: torch.dtype) -> Layout:
     rows: list[tuple[int, ...]] = []
-    first, offset, noise, aligned = [0], 0, _GAP, True
-    for number, mean in enumerate(means):
+    first, offset, noise = [0], 0, _GAP
+    for number, (mean, room) in enumerate(zip(means, rooms(means, dtype), strict=True)):
         size = mean.numel()
         strided = channels_last(mean)
         channels, positions = (mean.shape[1], prod(mean.shape[2:])) if strided else (1, size)
@@ -86,9 +98,8 @@ def _layout(means: Sequence[Tensor]) -> Layout:
             (mean.data_ptr(), start, size, number, offset, noise + start, channels, positions)
             for start in range(0, size, BLOCK)
         ]
-        aligned = aligned and mean.data_ptr() % 16 == 0 and offset % 4 == 0
         first.append(len(rows))
-        offset += size
+        offset += room
         noise += -(-size // _GAP) * _GAP + _GAP
     device = means[0].device
     return Layout(
@@ -98,6 +109,7 @@ def _layout(means: Sequence[Tensor]) -> Layout:
         blocks=len(rows),
         tensors=len(means),
         total=offset,
+        gaps=offset > sum(mean.numel() for mean in means),
         strided=any(channels_last(mean) for mean in means),
-        aligned=aligned,
+        aligned=all(mean.data_ptr() % _BYTES == 0 for mean in means),
     )

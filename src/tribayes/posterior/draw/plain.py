@@ -5,7 +5,7 @@ With τ ε_i = A x_i + B x_{i−1} over K + 1 normals (correlation.py; A = τα,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
@@ -21,6 +21,7 @@ from tribayes.posterior.streams import Randomness, generator_of, standard_normal
 Means = Sequence[Tensor]
 Count = int | None  # of draws; None for one, without a leading axis
 Priors = Sequence[AnyTensorPrior] | None
+Sums = Callable[[Means, Sequence[TensorPrior]], Tensor]
 Drawn = tuple[list[Tensor], Tensor | None]  # the weights, and KL(q ‖ p) where priors were given
 
 
@@ -56,26 +57,35 @@ def weights_from(means: Means, delta: Tensor, gamma: Tensor, normals: Sequence[T
     return weights
 
 
-def divergence_of(means: Means, delta: Tensor, gamma: Tensor, priors: Sequence[AnyTensorPrior]) -> Tensor:
-    """KL(q ‖ p) summed over all tensors, those with a relative prior by themselves."""
+def divergence_of(
+    means: Means, delta: Tensor, gamma: Tensor, priors: Sequence[AnyTensorPrior], sums: Sums | None = None
+) -> Tensor:
+    """KL(q ‖ p) summed over all tensors, those with a relative prior by themselves; `sums` are those of (30)."""
     kinds = are_relative(priors)
     if all(kinds):
         return _relative_divergence(means, delta, gamma)
     if not any(kinds):
-        return _fixed_divergence(means, delta, gamma, cast(Sequence[TensorPrior], priors))
+        found = (sums or _sums)(means, cast(Sequence[TensorPrior], priors)).to(delta.device)
+        return _fixed_divergence(means, delta, gamma, found)
     parts = []
     for kind in (True, False):
         numbers = [number for number, relative in enumerate(kinds) if relative is kind]
         own_delta, own_gamma = (torch.stack([column[n] for n in numbers]) for column in (delta, gamma))
-        parts.append(divergence_of([means[n] for n in numbers], own_delta, own_gamma, [priors[n] for n in numbers]))
+        own_means, own_priors = [means[n] for n in numbers], [priors[n] for n in numbers]
+        parts.append(divergence_of(own_means, own_delta, own_gamma, own_priors, sums))
     return parts[0] + parts[1]
 
 
-def _fixed_divergence(means: Means, delta: Tensor, gamma: Tensor, priors: Sequence[TensorPrior]) -> Tensor:
-    """Equation (30): two sums per tensor, and what depends on τ and ρ as vectors."""
+def _sums(means: Means, priors: Sequence[TensorPrior]) -> Tensor:
+    """(T, 2): what (30) sums over the weights of every tensor."""
     normals = [prior.distribution(flat(mean).dtype) for prior, mean in zip(priors, means, strict=True)]
-    sums = [torch.stack(multiplicative_sums(flat(m), p)).to(delta.device) for m, p in zip(means, normals, strict=True)]
-    fixed, relative = torch.stack(sums).unbind(-1)  # (T,) each
+    sums = [torch.stack(multiplicative_sums(flat(m), p)) for m, p in zip(means, normals, strict=True)]
+    return torch.stack([each.to(sums[0].device) for each in sums])
+
+
+def _fixed_divergence(means: Means, delta: Tensor, gamma: Tensor, sums: Tensor) -> Tensor:
+    """Equation (30): two sums per tensor, and what depends on τ and ρ as vectors."""
+    fixed, relative = sums.unbind(-1)  # (T,) each
     tau, t = parametrisation.tau_of(single(delta)).to(fixed), parametrisation.coefficient_of(single(gamma)).to(fixed)
     return combined(fixed, relative, _sizes(means, fixed), tau, t).sum()
 

@@ -29,7 +29,7 @@ CHOSEN_BY_DEFAULT = {
 
 
 class CustomRMSNorm(nn.Module):
-    """Another library's normalisation, known by the end of its class name alone."""
+    """Another library's normalisation, known by its class name alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,6 +37,22 @@ class CustomRMSNorm(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.gain * inputs
+
+
+class NormAct2d(CustomRMSNorm):
+    """With an activation."""
+
+
+class Gain(CustomRMSNorm):
+    """By the name of its base."""
+
+
+class Scaled(nn.BatchNorm2d):
+    """A subclass of torch's under another name."""
+
+
+class NormalLinear(nn.Linear):
+    """A name that only begins like one."""
 
 
 @pytest.mark.parametrize("name", CHOSEN_BY_DEFAULT)
@@ -52,13 +68,29 @@ def test_by_default_all_but_frozen_and_normalisation(name: str) -> None:
         nn.InstanceNorm1d(2, affine=True),
         nn.SyncBatchNorm(2),
         nn.RMSNorm(2),
+        nn.GroupNorm(1, 2),
         CustomRMSNorm(),
+        NormAct2d(),
+        Gain(),
+        Scaled(2),
     ],
 )
-def test_a_normalisation_layer_is_known_by_its_class_name(norm: nn.Module) -> None:
+def test_a_normalisation_layer_is_known_by_its_class_and_its_name(norm: nn.Module) -> None:
     plan = tb.to_bayesian(nn.Sequential(nn.Linear(2, 2), norm), dry_run=True)
     assert [candidate.name for candidate in plan.chosen] == ["0.weight", "0.bias"]
     assert {row["reason"] for name, row in plan.as_dict().items() if name.startswith("1.")} == {"normalisation"}
+
+
+@pytest.mark.parametrize("name", ["BatchNormAct2d", "EvoNorm2dS0a", "LayerNormAct", "T5LayerNorm"])
+def test_names_that_other_libraries_give_their_normalisation(name: str) -> None:
+    kind = type(name, (nn.Module,), {})
+    net = nn.Sequential(nn.Linear(2, 2), kind())
+    net[1].gain = nn.Parameter(torch.ones(2))
+    assert tb.to_bayesian(net).random_names == ("0.weight", "0.bias")
+
+
+def test_a_name_that_begins_like_a_normalisation_is_none() -> None:
+    assert tb.to_bayesian(NormalLinear(2, 2)).random_names == ("weight", "bias")
 
 
 @any_network

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
-from tribayes._errors import check_positive, is_number, refusal, wrong_type
+from tribayes._errors import check_spread, is_number, refusal, wrong_type
 from tribayes._text import format_table
 from tribayes.posterior.family import Family, family_of
 from tribayes.posterior.prior import AnyPrior, RelativePrior
@@ -28,7 +28,10 @@ Predicate = Callable[[str, nn.Parameter], bool]
 Where = str | Sequence[str] | Predicate | None
 Chooser = Callable[[Sequence[str], nn.Parameter], tuple[bool, str]]
 
-_NORMALISATION = re.compile(r"(Norm|Norm\dd)$")  # BatchNorm2d, LayerNorm, RMSNorm, other libraries' LlamaRMSNorm
+# torch's own, known by what they are; _NormBase is the base of batch and instance normalisation
+_NORMALISATIONS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.LocalResponseNorm)
+# other libraries', known by their names: LlamaRMSNorm, FrozenBatchNorm2d, GroupNormAct, LayerNormAct2d, EvoNorm2dS0
+_NORMALISATION = re.compile(r"Norm(\dd)?(Act|Tlu|[BS]\da?)?(\dd)?$")
 
 
 class Options(TypedDict, total=False):
@@ -100,7 +103,7 @@ class Plan:
 
 def _check_start(taus: Sequence[float], rhos: Sequence[float], priors: Sequence[AnyPrior], kind: type[Family]) -> None:
     for tau in taus:
-        check_positive("tau", tau, "it is the standard deviation relative to |m|, such as 0.05")
+        check_spread("tau", tau, "it is the standard deviation relative to |m|, such as 0.05")
     for rho in rhos:
         if not is_number(rho):
             raise wrong_type("rho", rho, "be a number", "pass e.g. 0.0")
@@ -109,6 +112,11 @@ def _check_start(taus: Sequence[float], rhos: Sequence[float], priors: Sequence[
         if rho and not kind.correlated:
             requirement = f"be 0 for the family {kind.__name__}, which has no correlation"
             raise refusal("rho", rho, requirement, 'leave it out, or use family="tridiagonal"')
+    check_priors(priors)
+
+
+def check_priors(priors: Iterable[object]) -> None:
+    """Refuse what is no prior."""
     for prior in priors:
         if not isinstance(prior, AnyPrior):
             requirement, remedy = "be a tribayes.Prior or RelativePrior", "pass e.g. tb.Prior(loc=0.0, scale=1.0)"
@@ -170,11 +178,15 @@ def _chooser(module: nn.Module, where: Where, everything: list[str]) -> Chooser:
 
 
 def _by_default(module: nn.Module, names: Sequence[str], parameter: nn.Parameter) -> tuple[bool, str]:
-    owners = [type(module.get_submodule(name.rpartition(".")[0])).__name__ for name in names]
+    owners = [module.get_submodule(name.rpartition(".")[0]) for name in names]
     if not parameter.requires_grad:
         return False, "frozen"
-    normalises = any(_NORMALISATION.search(owner) for owner in owners)
-    return (False, "normalisation") if normalises else (True, "default")
+    return (False, "normalisation") if any(map(_normalises, owners)) else (True, "default")
+
+
+def _normalises(module: nn.Module) -> bool:
+    kinds = type(module).__mro__
+    return isinstance(module, _NORMALISATIONS) or any(_NORMALISATION.search(kind.__name__) for kind in kinds)
 
 
 def _by_patterns(patterns: Sequence[str], names: Sequence[str], _: nn.Parameter) -> tuple[bool, str]:

@@ -31,7 +31,9 @@ def to_bayesian(
 ) -> BayesianModule | Plan:
     """Make a network Bayesian: its parameters become the means of a posterior over weights.
 
-    The network is wrapped, not copied.
+    The network is wrapped, not copied. Means that are exactly zero are moved to ±1e-6, for the noise is proportional to
+    the mean. Where a zero is meant (the B matrices of LoRA), the network starts that close to what it was, and almost
+    without uncertainty there: it grows with the means in training.
 
     Args:
         net: any `torch.nn.Module`, pretrained or not.
@@ -41,8 +43,9 @@ def to_bayesian(
         family: "tridiagonal" (the paper's, the default), "diagonal" (ρ = 0), "mean_field" (a free standard deviation
             per weight), or a `tribayes.posterior.Family` of your own.
         where: which parameters become random: a name pattern ("fc*"), a list of them, or a function
-            (name, parameter) -> bool. Default: all that require gradients, but those of normalisation layers
-            (modules whose class name ends in Norm, Norm1d, Norm2d or Norm3d).
+            (name, parameter) -> bool. Default: all that require gradients, but those of normalisation layers: torch's,
+            subclasses of them, and modules with a class or base class named like one (ending in Norm, Norm2d, NormAct,
+            NormAct2d and so on).
         generator: randomness for the signs of means that start at zero.
         dry_run: print what would be converted and return that plan; the network is left alone.
 
@@ -118,6 +121,16 @@ def stabilise_(model: nn.Module, rule: str = "closed_form", generator: Randomnes
             close to zero.
         generator: randomness for those coins. In data-parallel training give every process the same, or their
             parameters drift apart.
+
+    Example:
+        >>> model = to_bayesian(nn.Linear(2, 1), prior=tribayes.Prior())  # which a mean of zero would be far from
+        >>> with torch.no_grad():
+        ...     model.module.bias.zero_()
+        Parameter containing:
+        tensor([0.], requires_grad=True)
+        >>> stabilise_(model)
+        >>> f"{model.module.bias.abs().item():.0e}"
+        '1e-06'
     """
     bounds = rule_of(rule)
     for module in bayesian_modules(model):

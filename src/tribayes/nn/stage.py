@@ -15,6 +15,8 @@ from tribayes._errors import refusal
 from tribayes.nn.conversion import check_patterns, matches, pattern_list
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.module import BayesianModule, Draw
+from tribayes.nn.sharded import holds_shards, reshard_, whole_twin
+from tribayes.nn.table import PosteriorRow
 from tribayes.nn.twin import Twin
 from tribayes.posterior.streams import Stream
 
@@ -41,14 +43,25 @@ class Stage:
         self.model, self._evaluation = model, evaluation
         self._twin: Twin | None = None
         self._modules: list[BayesianModule] = []  # the twin's
+        reshard_(model)
+        self._sharded = holds_shards(model)
         if evaluation or not isinstance(model, BayesianModule) or model._compiled_call_impl is not None:
-            self._twin = Twin(model, {}, own_buffers=evaluation)
-            self._modules = [one for one in self._twin.network.modules() if isinstance(one, BayesianModule)]
-            if evaluation:
-                self._twin.network.eval()
+            self._make_twin()
 
-    def run(self, draws: ModelDraw, *arguments: Any) -> Any:
+    def _make_twin(self) -> None:
+        if self._sharded:  # a Bayesian module gathers its own
+            own = {id(p) for one in bayesian_modules(self.model) for p in one.parameters()}
+            self._twin = whole_twin(self.model, {}, own, self._evaluation)
+        else:
+            self._twin = Twin(self.model, {}, own_buffers=self._evaluation)
+        self._modules = [one for one in self._twin.network.modules() if isinstance(one, BayesianModule)]
+        if self._evaluation:
+            self._twin.network.eval()
+
+    def run(self, draws: ModelDraw, *arguments: Any, **named: Any) -> Any:
         """What the model answers under one draw."""
+        if self._sharded and self._twin is not None and not self._evaluation:
+            self._make_twin()  # what it has gathered was of the step before
         twin = self._twin
         if twin is None:
             assert isinstance(self.model, BayesianModule)
@@ -58,7 +71,7 @@ class Stage:
                 module._given = draw
             if not self._evaluation:
                 twin.match_modes()
-        outputs = twin.network(*arguments)
+        outputs = twin.network(*arguments, **named)
         if not self._evaluation:
             for module in self._modules:
                 module._given = None
@@ -74,6 +87,27 @@ def random_names(model: nn.Module) -> list[list[str]]:
     named = [(path, module) for path, module in model.named_modules() if isinstance(module, BayesianModule)]
     names = [[f"{path}.{name}" if path else name for name in module.random_names] for path, module in named]
     return [[name.replace(_WRAPPED, "") for name in group] for group in names]
+
+
+def own_names(model: nn.Module) -> dict[nn.Parameter, str]:
+    """The full name of every parameter as the plain network would call it: without what wrapping and compiling add."""
+    paths = [path for path, module in model.named_modules() if isinstance(module, BayesianModule)]
+    wrapped = {f"{path}." if path else "" for path in paths}
+    names: dict[nn.Parameter, str] = {}
+    for name, parameter in model.named_parameters():
+        for path in wrapped:
+            if name.startswith(f"{path}module."):
+                name = path + name.removeprefix(f"{path}module.")
+                break
+        names[parameter] = name.replace(_WRAPPED, "")
+    return names
+
+
+def posterior_rows(model: nn.Module) -> dict[str, PosteriorRow]:
+    """The posterior's row of every random tensor, by its full name; none for a network without random weights."""
+    modules = [module for module in model.modules() if isinstance(module, BayesianModule)]
+    pairs = zip(modules, random_names(model), strict=True)
+    return {name: row for module, names in pairs for name, row in zip(names, module.posterior(), strict=True)}
 
 
 def chosen_names(model: nn.Module, where: str | Sequence[str] | None) -> list[set[str]] | None:

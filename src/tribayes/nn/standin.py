@@ -19,6 +19,7 @@ from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.preactivation import WeightNoise
 from tribayes.nn.stage import random_names
 from tribayes.posterior.family import Law
+from tribayes.posterior.shards import whole
 
 Rule = Callable[..., Any]
 
@@ -99,5 +100,5 @@ def stand_ins(model: torch.nn.Module, build: Callable[[str, Tensor, Law], Random
     for module, names in zip(bayesian_modules(model), random_names(model), strict=True):
         laws = module.laws()
         means = zip(names, module.means(), strict=True)
-        draws.append({own: build(full, mean, laws[own]) for full, (own, mean) in means})
+        draws.append({own: build(full, whole(mean), laws[own]) for full, (own, mean) in means})
     return draws

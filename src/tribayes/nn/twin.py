@@ -28,6 +28,7 @@ class Twin:
         network: what is copied. It is not changed.
         replaced: id of a parameter or module → what stands in its place.
         own_buffers: whether the twin has a copy of every buffer, so that running it leaves the network's alone.
+        without_hooks_of: a package whose forward hooks the twin does without.
 
     Attributes that refer to parts of the network (lists, dicts, bound methods, partials, weak references, functions by
     their closures or default arguments) refer to those of the twin. A module in a list of its own, unknown to torch, is
@@ -40,11 +41,13 @@ class Twin:
         tensor([[7.]])
     """
 
-    def __init__(self, network: nn.Module, replaced: Mapping[int, Any], own_buffers: bool = False) -> None:
+    def __init__(
+        self, network: nn.Module, replaced: Mapping[int, Any], own_buffers: bool = False, without_hooks_of: str = ""
+    ) -> None:
         self._known: dict[int, Any] = dict(replaced)
         self._pairs: list[tuple[nn.Module, nn.Module]] = []
         self._swapped: dict[int, Any] = {}  # id of what was given → the parameter whose place it took
-        self._own_buffers = own_buffers
+        self._own_buffers, self._without_hooks_of = own_buffers, without_hooks_of
         self.network: nn.Module = self._module(network)
         for original, copy in self._pairs:
             self._translate(original, copy)
@@ -85,8 +88,14 @@ class Twin:
                 name: None if value is None else self._known.setdefault(id(value), value.clone())
                 for name, value in module._buffers.items()
             }
+        if self._without_hooks_of:
+            for kind in ("_forward_pre_hooks", "_forward_hooks"):
+                own[kind] = OrderedDict(each for each in own[kind].items() if not self._is_unwanted(each[1]))
         object.__setattr__(copy, "__dict__", own)
         return copy
+
+    def _is_unwanted(self, hook: Any) -> bool:
+        return str(getattr(hook, "__module__", "")).startswith(self._without_hooks_of)
 
     def _translate(self, original: Any, copy: nn.Module) -> None:
         own = copy.__dict__
@@ -150,6 +159,17 @@ class Twin:
 def is_compiled(module: nn.Module) -> bool:
     """Whether this is what `torch.compile` makes of a module. To ask for its class would import all of the compiler."""
     return "_orig_mod" in module._modules and hasattr(module, "dynamo_ctx")
+
+
+def bare(model: nn.Module) -> nn.Module:
+    """The model itself, without what `torch.compile` or a parallel wrapper puts around it."""
+    while True:
+        if is_compiled(model):
+            model = model.get_submodule("_orig_mod")
+        elif isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            model = model.module
+        else:
+            return model
 
 
 def _content(cell: Any) -> Any:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 import tribayes as tb
 from tests.networks import any_family, any_network, bayesian, inputs_of, left_as_it_was
 from tribayes.inference.estimator import ESTIMATORS, sampled_outputs
+from tribayes.nn.calling import arguments_of
 from tribayes.nn.stage import ModelDraw, Stage
 
 LABELS = torch.tensor([0, 1, 1])
@@ -29,7 +30,7 @@ class Overheard(Stage):
 
 def antithetic_draws(model: nn.Module, samples: int, inputs: Tensor) -> list[ModelDraw]:
     stage = Overheard(model)
-    sampled_outputs(stage, (inputs,), "antithetic", samples, None)
+    sampled_outputs(stage, arguments_of(inputs), "antithetic", samples, None)
     return stage.draws
 
 
@@ -120,7 +121,7 @@ def test_the_modules_and_samples_of_a_seed_share_no_numbers() -> None:
     net = nn.Sequential(layer, tb.nn.Linear(4, 4))
     net[1].load_state_dict(layer.state_dict())
     stage = Overheard(net)
-    sampled_outputs(stage, (torch.ones(1, 4),), "plain", 2, 3)
+    sampled_outputs(stage, arguments_of(torch.ones(1, 4)), "plain", 2, 3)
     weights = [draw["weight"] for draws in stage.draws for draw in draws]
     assert len(weights) == 4
     assert all((one != other).all() for place, one in enumerate(weights) for other in weights[:place])

@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 import torch.distributions as D
+import torch.nn.functional as F
 from torch import Tensor
 
 import tribayes as tb
@@ -21,6 +22,8 @@ LABELS = torch.tensor([2, 0, 1, 1, 2])
 MAP_LABELS = torch.arange(5 * 2 * 2).reshape(5, 2, 2) % 3
 YES = torch.tensor([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
 
+STUDENT = tb.StudentT(df=2.5, scale=0.5).double()
+
 # likelihood, outputs, targets, and the law of one example by torch.distributions
 EXAMPLES = {
     "Categorical": [
@@ -30,6 +33,12 @@ EXAMPLES = {
             normals(5, 3, 2, 2),
             MAP_LABELS,
             lambda f: D.Independent(D.Categorical(logits=f.movedim(1, -1)), 2),
+        ),
+        (
+            tb.Categorical(class_axis=-1),
+            normals(5, 2, 2, 3),
+            MAP_LABELS,
+            lambda f: D.Independent(D.Categorical(logits=f), 2),
         ),
     ],
     "Gaussian": [
@@ -45,6 +54,39 @@ EXAMPLES = {
     "Bernoulli": [
         (tb.Bernoulli(), normals(5), YES[:, 0], lambda f: D.Bernoulli(logits=f)),
         (tb.Bernoulli(), normals(5, 2), YES, lambda f: D.Independent(D.Bernoulli(logits=f), 1)),
+    ],
+    "MultiLabel": [
+        (tb.MultiLabel(), normals(5, 2), YES, lambda f: D.Independent(D.Bernoulli(logits=f), 1)),
+    ],
+    "HeteroscedasticGaussian": [
+        (
+            tb.HeteroscedasticGaussian(smallest=0.01).double(),
+            normals(5, 4),
+            normals(5, 2, seed=1),
+            lambda f: D.Independent(D.Normal(f[:, :2], 0.01 + F.softplus(f[:, 2:])), 1),
+        ),
+        (
+            tb.HeteroscedasticGaussian().double(),
+            normals(5, 2),
+            normals(5, seed=1),
+            lambda f: D.Normal(f[:, 0], 1e-6 + F.softplus(f[:, 1])),
+        ),
+    ],
+    "StudentT": [
+        (
+            tb.StudentT(df=2.5, scale=0.5).double(),
+            normals(5, 2),
+            normals(5, 2, seed=1),
+            lambda f: D.Independent(D.StudentT(STUDENT.df, f, STUDENT.scale), 1),
+        ),
+    ],
+    "Poisson": [
+        (
+            tb.Poisson(),
+            normals(5, 2),
+            torch.arange(10).reshape(5, 2),
+            lambda f: D.Independent(D.Poisson(f.exp()), 1),
+        ),
     ],
 }
 CASES = [(name, index) for name, cases in EXAMPLES.items() for index in range(len(cases))]
@@ -129,8 +171,154 @@ def test_targets_of_a_bernoulli_may_be_booleans() -> None:
     assert torch.equal(tb.Bernoulli().nll(outputs, YES.bool()), tb.Bernoulli().nll(outputs, YES.double()))
 
 
+def test_weights_are_factors_on_the_examples_of_a_class() -> None:
+    outputs, weights = normals(5, 3), torch.tensor([1.0, 2.0, 0.5])
+    expected = weights[LABELS] * tb.Categorical().nll(outputs, LABELS)
+    weighted = tb.Categorical(class_weights=weights)
+    torch.testing.assert_close(weighted.nll(outputs, LABELS), expected)
+    torch.testing.assert_close(weighted.mean_nll(outputs, LABELS), expected.mean())
+    assert str(weighted) == "Categorical(class_weights=3 of them)"
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_a_smoothed_label_is_a_mixture_of_labels(axis: int) -> None:
+    outputs = normals(5, 3, 2, 2) if axis == 1 else normals(5, 2, 2, 3)
+    soft = 0.9 * F.one_hot(MAP_LABELS, 3) + 0.1 / 3
+    soft = soft.movedim(-1, axis)
+    smooth = tb.Categorical(label_smoothing=0.1, class_axis=axis)
+    expected = tb.Categorical(class_axis=axis).nll(outputs, soft.double())
+    torch.testing.assert_close(smooth.nll(outputs, MAP_LABELS), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 2, 2)])
+def test_what_is_ignored_adds_nothing_to_an_example(shape: tuple[int, ...]) -> None:
+    labels = LABELS if shape == (5,) else MAP_LABELS
+    outputs = normals(shape[0], 3, *shape[1:])
+    hidden = labels.where(labels != 1, -100)
+    each = F.cross_entropy(outputs, labels, reduction="none") * (labels != 1)
+    expected = each.reshape(5, -1).sum(1)
+    likelihood = tb.Categorical(ignore_index=-100)
+    torch.testing.assert_close(likelihood.nll(outputs, hidden), expected, rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(likelihood.mean_nll(outputs, hidden), expected.mean(), rtol=1e-14, atol=0)
+
+
+def test_nothing_observed_is_no_nan() -> None:
+    likelihood = tb.Categorical(ignore_index=-100)
+    assert likelihood.mean_nll(normals(5, 3), torch.full((5,), -100)).item() == 0.0
+
+
+def test_degrees_of_freedom_can_be_learned() -> None:
+    likelihood = tb.StudentT(df=3.0, scale=2.0, learned=True, df_learned=True)
+    likelihood.nll(normals(5).float(), normals(5, seed=1).float()).sum().backward()
+    assert all(parameter.grad.abs() > 0 for parameter in likelihood.parameters())
+    assert str(likelihood) == "StudentT(df=3, scale=2, learned=True, df_learned=True)"
+
+
+def test_a_likelihood_is_widened_in_place() -> None:
+    gaussian, student, own = tb.Gaussian(0.5), tb.StudentT(scale=0.5), tb.HeteroscedasticGaussian()
+    for likelihood in (gaussian, student, own):
+        likelihood.widen_(3.0)
+    assert float(gaussian.noise) == pytest.approx(1.5)
+    assert float(student.scale) == pytest.approx(1.5)
+    assert own.noise_law().factor == 3.0
+
+
+NO_CLASS = (
+    "must lie in [0, 3), for the network has 3 classes; correct the labels, or name the one that was not observed: "
+    "tb.Categorical(ignore_index=-100)."
+)
+SHARES = "pass class indices, or one probability per class."
 BATCH = "must have one entry for each of the 5 examples; check the batch."
 REFUSED = {
+    "torch's own ignored label": (
+        tb.Categorical(),
+        normals(5, 3),
+        torch.tensor([2, 0, -100, 1, 2]),
+        f"`targets` (=-100 at (2,), 1 of 5 entries) {NO_CLASS}",
+        ValueError,
+    ),
+    "a class too many": (
+        tb.Categorical(),
+        normals(5, 3),
+        torch.tensor([2, 0, 1, 3, 2]),
+        f"`targets` (=3 at (3,), 1 of 5 entries) {NO_CLASS}",
+        ValueError,
+    ),
+    "a class too many in a picture": (
+        tb.Categorical(ignore_index=255),
+        normals(5, 3, 2, 2),
+        MAP_LABELS + 1,
+        f"`targets` (=3 at (0, 1, 0), 6 of 20 entries) {NO_CLASS}",
+        ValueError,
+    ),
+    "a negative probability": (
+        tb.Categorical(),
+        normals(1, 2),
+        torch.tensor([[1.5, -0.5]]),
+        f"`targets` (=-0.5 at (0, 1), 1 of 2 entries) must not be negative; {SHARES}",
+        ValueError,
+    ),
+    "percentages": (
+        tb.Categorical(),
+        normals(1, 2),
+        torch.tensor([[50.0, 50.0]]),
+        f"`targets.sum(1)` (=100.0 at (0,), 1 of 1 entries) must be 1 over the classes of each example; {SHARES}",
+        ValueError,
+    ),
+    "probabilities where one label is ignored": (
+        tb.Categorical(ignore_index=0),
+        normals(1, 2),
+        torch.tensor([[0.5, 0.5]]),
+        "`targets` (=tensor of shape (1, 2), torch.float32) must be class indices where one of them is ignored; "
+        "pass class indices, or leave ignore_index out.",
+        ValueError,
+    ),
+    "tokens with the classes last": (
+        tb.Categorical(),
+        normals(2, 4, 3),
+        torch.zeros(2, 4, dtype=torch.int64),
+        "`targets` (=tensor of shape (2, 4), torch.int64) must have the shape (2, 3) for logits (2, 4, 3) with the "
+        "classes on axis 1; give one class index per position, or for (N, …, C) pass tb.Categorical(class_axis=-1).",
+        ValueError,
+    ),
+    "an answer of five": (
+        tb.Bernoulli(),
+        normals(1),
+        torch.tensor([5.0]),
+        "`targets` (=5.0 at (0,), 1 of 1 entries) must lie in [0, 1]; pass 0 for no and 1 for yes, or a probability.",
+        ValueError,
+    ),
+    "an empty batch": (
+        tb.Categorical(),
+        normals(0, 3),
+        LABELS[:0],
+        "`outputs` (=tensor of shape (0, 3), torch.float64) must hold at least one example; "
+        "the batch is empty: its mean would be NaN.",
+        ValueError,
+    ),
+    "half a count": (
+        tb.Poisson(),
+        normals(2),
+        torch.tensor([1.0, 0.5]),
+        "`targets` (=0.5 at (1,), 1 of 2 entries) must be whole numbers, not negative; pass counts.",
+        ValueError,
+    ),
+    "means without scales": (
+        tb.HeteroscedasticGaussian(),
+        normals(5, 3),
+        normals(5, 3),
+        "`outputs` (=tensor of shape (5, 3), torch.float64) must have the shape (N, 2D); "
+        "give D means, then D raw scales: a last layer with twice as many outputs.",
+        ValueError,
+    ),
+    "as many values as outputs": (
+        tb.HeteroscedasticGaussian(),
+        normals(5, 2),
+        normals(5, 2),
+        "`targets` (=tensor of shape (5, 2), torch.float64) must have the shape (5, 1) for outputs (5, 2), two per "
+        "value; reshape them.",
+        ValueError,
+    ),
     "classes for another batch": (
         tb.Categorical(),
         normals(5, 3),
@@ -213,3 +401,42 @@ def test_noise_that_is_not_positive_is_refused(noise: float) -> None:
     text = f"`noise` (={noise}) must be finite and positive; it is the standard deviation of the observation noise."
     with pytest.raises(ValueError, match=re.escape(text)):
         tb.Gaussian(noise=noise)
+
+
+def test_noise_that_rounds_to_nothing_is_refused() -> None:
+    text = "`noise` (=1e-46) must lie between 1e-10 and 1e10, since its square is computed with; it is the standard"
+    with pytest.raises(ValueError, match="^" + re.escape(text)):
+        tb.Gaussian(noise=1e-46)
+
+
+OPTIONS = {
+    "label_smoothing": (1.0, "`label_smoothing` (=1.0) must lie in [0, 1); 0.1 is usual."),
+    "class_axis": (2, "`class_axis` (=2) must be 1 or -1; move the classes there: outputs.movedim(axis, 1)."),
+    "class_weights": (
+        [1.0, -1.0],
+        "`class_weights` (=tensor of shape (2,), torch.float32) must be numbers, one per class, finite and not "
+        "negative; pass e.g. the inverse of each class's share.",
+    ),
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options_that_make_no_sense_are_refused(option: str) -> None:
+    value, text = OPTIONS[option]
+    with pytest.raises(ValueError, match="^" + re.escape(text) + "$"):
+        tb.Categorical(**{option: value})
+
+
+def test_weights_for_other_classes_are_refused() -> None:
+    text = (
+        "`class_weights` (=tensor of shape (2,), torch.float32) must have one for each of the 3 classes; "
+        "check the network's last layer."
+    )
+    with pytest.raises(ValueError, match="^" + re.escape(text) + "$"):
+        tb.Categorical(class_weights=[1.0, 2.0]).nll(normals(5, 3), LABELS)
+
+
+def test_values_are_not_looked_at_while_torch_maps() -> None:
+    outputs, targets = normals(4, 3), normals(4, 3).sigmoid()
+    mapped = torch.func.vmap(lambda f, y: tb.Bernoulli().nll(f[None], y[None])[0])(outputs, targets)
+    torch.testing.assert_close(mapped, tb.Bernoulli().nll(outputs, targets))

@@ -28,12 +28,24 @@ def test_every_parameter_that_learns_is_in_one_group(name: str, family: str) -> 
 def test_scales_and_correlations_have_groups_of_their_own() -> None:
     model = bayesian("MLP")
     groups = by_name(tb.parameter_groups(model, lr=0.01, scale_lr_multiplier=3.0))
-    assert groups["means"] == {"name": "means", "params": list(model.module.parameters()), "lr": 0.01}
-    assert groups["scales"] == {"name": "scales", "params": [model.family.delta], "lr": 0.03, "weight_decay": 0.0}
+    assert groups["means"] == {
+        "name": "means",
+        "params": list(model.module.parameters()),
+        "lr": 0.01,
+        "given_lr": 0.01,
+    }
+    assert groups["scales"] == {
+        "name": "scales",
+        "params": [model.family.delta],
+        "lr": 0.03,
+        "given_lr": 0.03,
+        "weight_decay": 0.0,
+    }
     assert groups["correlations"] == {
         "name": "correlations",
         "params": [model.family.gamma],
         "lr": 0.5,
+        "given_lr": 0.5,
         "weight_decay": 0.0,
     }
 
@@ -41,7 +53,8 @@ def test_scales_and_correlations_have_groups_of_their_own() -> None:
 def test_without_multipliers_they_have_a_rate_of_their_own_and_no_momentum() -> None:
     model = bayesian("MLP")
     groups = by_name(tb.parameter_groups(model, lr=0.5, scale_lr=0.02))
-    own = {"lr": 0.02, "weight_decay": 0.0, "momentum": 0.0, "dampening": 0.0, "nesterov": False, "steady": True}
+    own = {"lr": 0.02, "given_lr": 0.02, "weight_decay": 0.0, "steady": True}
+    own |= {"momentum": 0.0, "dampening": 0.0, "nesterov": False}
     assert groups["scales"] == {"name": "scales", "params": [model.family.delta], **own}
     assert groups["correlations"] == {"name": "correlations", "params": [model.family.gamma], **own}
 
@@ -154,3 +167,67 @@ def test_a_plain_network_is_refused() -> None:
     text = "`model` (='Linear') must contain a BayesianModule; convert it first: tribayes.to_bayesian(net)."
     with pytest.raises(ValueError, match=re.escape(text)):
         tb.parameter_groups(nn.Linear(2, 2), lr=0.1)
+
+
+# rates by name
+
+
+def test_rates_by_name_are_those_of_the_first_pattern() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), tb.to_bayesian(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2))))
+    noise = tb.Gaussian(learned=True)
+    rates = {"*bias": 0.3, "1.0.*": 0.2, "likelihood.*": 0.05, "*": 0.1}
+    groups = by_name(tb.parameter_groups(model, lr=rates, likelihood=noise))
+    inner = model[1].module
+    expected = {
+        "means *bias": (0.3, [model[0].bias, inner[0].bias, inner[1].bias]),
+        "means 1.0.*": (0.2, [inner[0].weight]),
+        "means likelihood.*": (0.05, [noise.raw_noise]),
+        "means *": (0.1, [model[0].weight, inner[1].weight]),
+        "scales": (0.01, [model[1].family.delta]),
+        "correlations": (0.01, [model[1].family.gamma]),
+    }
+    assert list(groups) == list(expected)
+    for name, (rate, parameters) in expected.items():
+        assert groups[name]["lr"] == rate
+        assert [id(p) for p in groups[name]["params"]] == [id(p) for p in parameters]
+
+
+def test_rates_by_name_go_with_a_decay_of_the_means() -> None:
+    model = tb.to_bayesian(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)))
+    groups = by_name(tb.parameter_groups(model, lr={"1.*": 0.3, "*": 0.1}, weight_decay=5e-4))
+    found = {name: (group["lr"], group["weight_decay"]) for name, group in groups.items()}
+    assert found["means *"] == (0.1, 5e-4)
+    assert found["others 1.*"] == (0.3, 0.0)
+    assert found.keys() == {"means *", "others 1.*", "scales", "correlations"}
+
+
+def test_rates_by_name_know_nothing_of_compiling() -> None:
+    model = tb.to_bayesian(nn.Sequential(nn.Linear(3, 2)))
+    assert [g["name"] for g in tb.parameter_groups(torch.compile(model), lr={"0.bias": 0.3, "0.weight": 0.1})][:2] == [
+        "means 0.bias",
+        "means 0.weight",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"lr": {"2.*": 0.1, "9.*": 1.0}}, "`lr` (='9.*') must match a parameter; choose among 0.weight, 0.bias, "),
+        ({"lr": {"2.*": 0.1}}, "must have a rate for '0.weight'; add a last pattern for the rest: '*'."),
+        ({"lr": {"*": 0.0}}, "`lr` (=0.0) must be finite and positive; it is a learning rate."),
+        (
+            {"lr": {"*": 0.1}, "correlation_lr_multiplier": 50.0},
+            "`lr` (={'*': 0.1}) must be one number where a multiplier of it is asked for: δ and γ have entries of all "
+            "tensors; leave the multipliers out: `scale_lr` is the rate of δ and γ.",
+        ),
+    ],
+)
+def test_bad_rates_by_name_are_refused(options: dict[str, object], text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        tb.parameter_groups(bayesian("MLP"), **options)
+
+
+def test_a_model_in_which_nothing_learns_is_refused() -> None:
+    text = "`model` (='BayesianModule') must have parameters that learn, but all are frozen; unfreeze what shall learn"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        tb.parameter_groups(bayesian("MLP").requires_grad_(False), lr=0.1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import tribayes as tb
-from tests.networks import bayesian, inputs_of
+from tests.networks import bayesian, inputs_of, same_tensors
 
 SIZES = (10, 1000, 100_000)
 BEST = 0.3  # τ at which the problem below is solved
@@ -152,3 +153,25 @@ def test_a_gradient_of_zero_moves_nothing() -> None:
     model.family.delta.grad = torch.zeros_like(before)
     optimizer.step()
     assert torch.equal(model.family.delta, before)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_gradient_that_a_closure_computes_is_rescaled_too(named: bool) -> None:
+    """Lightning, for one, gives its backward pass to the optimizer: what lies in `.grad` before is of the last step."""
+    models = [bayesian("MLP") for _ in range(2)]
+    optimizers = [torch.optim.SGD(tb.parameter_groups(model, lr=0.1)) for model in models]
+    elbo = tb.ELBO(tb.Categorical(), data_size=9)
+    for step in range(3):
+
+        def loss_of(number: int, seed: int = step) -> Tensor:
+            optimizers[number].zero_grad()
+            loss = elbo(models[number], inputs_of("MLP"), torch.tensor([0, 1, 1]), generator=seed).loss
+            loss.backward()
+            return loss
+
+        expected = loss_of(0)
+        optimizers[0].step()
+        closure = partial(loss_of, 1)
+        found = optimizers[1].step(closure=closure) if named else optimizers[1].step(closure)
+        assert torch.equal(found, expected)
+        assert same_tensors(models[0].state_dict(), models[1].state_dict())

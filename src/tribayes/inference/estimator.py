@@ -16,12 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import refusal
+from tribayes.nn.calling import Arguments
 from tribayes.nn.convert import bayesian_modules, kl
 from tribayes.nn.module import BayesianModule, Draw
 from tribayes.nn.preactivation import Preactivation, Window, preactivation
 from tribayes.nn.stage import ModelDraw, Stage
 from tribayes.nn.standin import LAYERS, RandomWeight, StandIn, stand_ins
 from tribayes.posterior.family import Law
+from tribayes.posterior.shards import whole
 from tribayes.posterior.streams import Randomness, Stream, checked, generator_of, standard_normals
 
 ESTIMATORS = ("plain", "local", "antithetic")
@@ -37,13 +39,13 @@ def check_estimator(estimator: str, samples: int) -> None:
 
 
 def sampled_outputs(
-    stage: Stage, arguments: tuple[Any, ...], estimator: str, samples: int, randomness: Randomness
+    stage: Stage, arguments: Arguments, estimator: str, samples: int, randomness: Randomness
 ) -> tuple[list[Any], Tensor]:
     """What the model answers, `samples` times, under the weights of that estimator; and KL(q ‖ p)."""
     if torch.compiler.is_compiling() and estimator == "plain":
-        return [stage.model(*arguments) for _ in range(samples)], kl(stage.model)
+        return [stage.model(*arguments.args, **arguments.kwargs) for _ in range(samples)], kl(stage.model)
     draws, divergence = _draws(stage.model, estimator, samples, randomness)
-    return [stage.run(draw, *arguments) for draw in draws], divergence
+    return [stage.run(draw, *arguments.args, **arguments.kwargs) for draw in draws], divergence
 
 
 def _draws(model: nn.Module, estimator: str, samples: int, randomness: Randomness) -> tuple[list[ModelDraw], Tensor]:
@@ -73,7 +75,7 @@ def _part(source: torch.Generator | Stream | None, *place: int) -> torch.Generat
 
 def mirror_image(module: BayesianModule, draw: Draw) -> dict[str, Tensor]:
     """2m − w, which has the law of w: w − m is linear in the normals."""
-    return {name: 2 * mean - draw[name] for name, mean in module.means()}
+    return {name: 2 * whole(mean) - draw[name] for name, mean in module.means()}
 
 
 class LocalWeight(RandomWeight):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -23,7 +23,11 @@ from torch import Tensor, nn
 
 from tribayes._errors import check_whole, is_number, refusal, wrong_type
 from tribayes.inference.estimator import check_estimator, sampled_outputs
+from tribayes.inference.finite import check_examples
 from tribayes.inference.likelihood import Likelihood
+from tribayes.inference.memory import remember
+from tribayes.nn.answer import Output, check_output, counted, remember_output
+from tribayes.nn.calling import Home, arguments_of
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.stage import Stage
 from tribayes.posterior.streams import Randomness
@@ -34,11 +38,20 @@ Parts = tuple[Tensor, Tensor, Tensor]  # NLL, divergence, outputs
 AUTO = "auto"
 AUTO_SHARE = 0.1  # c above
 
+_LARGEST_WEIGHT = 1e6  # far over any use, far under what float32 could not multiply with a divergence
 _SIZE_REMEDY = "pass the number of training examples, len(dataset)"
 
 
 class ELBOTerms(NamedTuple):
-    """The loss to minimise and what it is made of."""
+    """The loss to minimise and what it is made of.
+
+    Example:
+        >>> model, elbo = tb.to_bayesian(nn.Linear(2, 3)), tb.ELBO(tb.Categorical(), data_size=8, kl_weight=0.5)
+        >>> terms = elbo(model, torch.randn(8, 2), torch.randint(3, (8,)))
+        >>> torch.testing.assert_close(terms.loss, terms.nll + 0.5 * terms.kl / 8)
+        >>> terms.outputs.shape
+        torch.Size([8, 3])
+    """
 
     loss: Tensor
     nll: Tensor  # mean over examples and samples, nats per example
@@ -49,21 +62,31 @@ class ELBOTerms(NamedTuple):
 class Objective(nn.Module, ABC):
     """What a step minimises: nll + ν kl. Base of `ELBO` and `MaximumLikelihood`."""
 
-    def __init__(self, likelihood: Likelihood) -> None:
+    output: Output
+
+    def __init__(self, likelihood: Likelihood, output: Output = None) -> None:
         super().__init__()
+        check_output(output)
+        self.__dict__["output"] = output  # past torch: a module that computes it is no part of the objective
         if not isinstance(likelihood, Likelihood):
             raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")
         self.likelihood = likelihood
 
     def forward(
-        self, model: nn.Module, inputs: Any, targets: Tensor, step: int | None = None, *, generator: Randomness = None
+        self, model: nn.Module, inputs: Any, targets: Any, step: int | None = None, *, generator: Randomness = None
     ) -> ELBOTerms:
-        """The terms for one batch; `inputs` is what the model takes, a tuple for several arguments."""
+        """The terms for one batch; `inputs` is what the model takes (nn/calling.py): a tuple or a list for several
+        arguments, a Mapping or a dataclass for named ones. Arrays of other libraries are tensors here, too."""
+        if not (isinstance(inputs, Tensor) and isinstance(targets, Tensor)):
+            home = Home.of(model)
+            inputs, targets = home.arguments(inputs), home.place("targets", targets)
+        check_examples(inputs, targets)
         nll, divergence, outputs = self.parts(self.stage(model), inputs, targets, generator)
         return ELBOTerms(nll + self.nu(step) * divergence.to(nll.device), nll, divergence, outputs)
 
     def stage(self, model: nn.Module) -> Any:
-        """Where `parts` runs the model; one stage serves many steps."""
+        """Where `parts` runs the model; one stage serves many steps. The model remembers the likelihood."""
+        remember(model, self.likelihood)
         return Stage(model)
 
     @abstractmethod
@@ -85,6 +108,9 @@ class ELBO(Objective):
         kl_weight: "auto" (the default): min(1, 0.1 N / K) for N = `data_size` and the K random weights of the model.
             Or a number (the paper uses 0.01 and 0.1; 1 is the evidence lower bound), or a function of the
             step (`TrainingStep` and `fit` count; in a loop of your own pass `step=`).
+        output: which part of the network's answer counts, if it is more than a tensor: a name, an index or a function
+            of the answer. Default: its part "logits", else the first tensor in it that has an axis. It is kept with
+            the model, and `predict` uses it.
         samples: draws of the weights per step.
         estimator: how these draws are used. "plain": each for the whole batch. "local": the noise of a layer is drawn
             on its outputs, for each example anew: a smaller gradient variance, exact for linear layers, per position
@@ -110,8 +136,9 @@ class ELBO(Objective):
         kl_weight: KLWeight = AUTO,
         samples: int = 1,
         estimator: str = "plain",
+        output: Output = None,
     ) -> None:
-        super().__init__(likelihood)
+        super().__init__(likelihood, output)
         if data_size is None:  # no default could be right
             raise refusal("data_size", None, "be given", _SIZE_REMEDY)
         check_whole("data_size", data_size, _SIZE_REMEDY, least=1)
@@ -124,11 +151,15 @@ class ELBO(Objective):
         self.samples, self.estimator = samples, estimator
 
     def parts(self, stage: Stage, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
-        arguments = inputs if isinstance(inputs, tuple) else (inputs,)
-        outputs, divergence = sampled_outputs(stage, arguments, self.estimator, self.samples, generator)
-        each = [self.likelihood.mean_nll(output, targets) for output in outputs]
-        nll = each[0] if len(each) == 1 else torch.stack(each).mean()
+        answers, divergence = sampled_outputs(stage, arguments_of(inputs), self.estimator, self.samples, generator)
+        outputs = [counted(answer, self.output) for answer in answers]
+        nll = self.data_term(outputs, targets)
         return nll, divergence, outputs[0] if self.samples == 1 else torch.stack(outputs)
+
+    def data_term(self, outputs: Sequence[Any], targets: Tensor) -> Tensor:
+        """The likelihood term from what the network answered under each draw: the mean NLL."""
+        each = [self.likelihood.mean_nll(output, targets) for output in outputs]
+        return each[0] if len(each) == 1 else torch.stack(each).mean()
 
     def stage(self, model: nn.Module) -> Stage:
         weights = sum(mean.numel() for module in bayesian_modules(model) for _, mean in module.means())
@@ -138,7 +169,9 @@ class ELBO(Objective):
             )
             raise refusal("kl_weight", AUTO, requirement, "make an ELBO for each model, or pass a number")
         self.weights = weights
-        return Stage(model)
+        remember_output(model, self.output)
+        stage: Stage = super().stage(model)
+        return stage
 
     def nu(self, step: int | None = None) -> float:
         """ν = kl_weight / data_size, at a step where the weight is a schedule."""
@@ -177,11 +210,13 @@ class MaximumLikelihood(Objective):
     """
 
     def stage(self, model: nn.Module) -> nn.Module:
+        remember(model, self.likelihood)
         return model
 
     def parts(self, stage: nn.Module, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
         del generator
-        outputs = stage(*inputs) if isinstance(inputs, tuple) else stage(inputs)
+        args, kwargs = arguments_of(inputs)
+        outputs = counted(stage(*args, **kwargs), self.output)
         nll = self.likelihood.mean_nll(outputs, targets)
         return nll, torch.zeros((), device=nll.device), outputs
 
@@ -191,3 +226,5 @@ def _check_weight(weight: Any) -> None:
         raise wrong_type("kl_weight", weight, 'be "auto", a number or a function of the step', "pass e.g. 1.0")
     if not (math.isfinite(weight) and weight >= 0):
         raise refusal("kl_weight", weight, "be finite and not negative", "1.0 is the evidence lower bound")
+    if weight > _LARGEST_WEIGHT:
+        raise refusal("kl_weight", weight, f"be at most {_LARGEST_WEIGHT:g}", "1.0 is the evidence lower bound")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
 from tribayes._errors import check_positive, is_number, refusal, wrong_type
+from tribayes.inference.rates import GIVEN
 from tribayes.inference.steady import MARK, watch_for_steady_groups
+from tribayes.nn.conversion import check_patterns, matches
 from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.sharded import reshard_
+from tribayes.nn.stage import own_names
 
 KAPPA = 50.0  # the paper's κ
 
 
 def parameter_groups(
     model: nn.Module,
-    lr: float,
+    lr: float | Mapping[str, float],
     correlation_lr_multiplier: float | None = None,
     scale_lr_multiplier: float | None = None,
     likelihood: nn.Module | None = None,
@@ -30,7 +35,8 @@ def parameter_groups(
     running size before each step, and have no momentum; Adam and its kin do that by themselves (steady.py).
 
     Args:
-        lr: learning rate of the means, as for the plain network.
+        lr: learning rate of the means, as for the plain network; or {name pattern: rate}, of which the first that
+            matches a parameter's name counts. A likelihood's parameters are called "likelihood.…".
         correlation_lr_multiplier: the paper's way instead: κ = 50 times `lr` for γ, plain gradients. With one of the
             two multipliers the other is the paper's.
         scale_lr_multiplier: the same for δ; 1 in the paper.
@@ -48,8 +54,11 @@ def parameter_groups(
         >>> paper = parameter_groups(model, lr=0.1, correlation_lr_multiplier=50)
         >>> [(group["name"], group["lr"]) for group in paper]
         [('means', 0.1), ('scales', 0.1), ('correlations', 5.0)]
+        >>> by_name = parameter_groups(model, lr={"bias": 0.2, "*": 0.1})
+        >>> [(group["name"], group["lr"]) for group in by_name]
+        [('means bias', 0.2), ('means *', 0.1), ('scales', 0.01), ('correlations', 0.01)]
     """
-    check_positive("lr", lr, "it is a learning rate")
+    reshard_(model)
     check_positive("scale_lr", scale_lr, "it is a learning rate, such as 0.01")
     multipliers = {"scales": (scale_lr_multiplier, 1.0), "correlations": (correlation_lr_multiplier, KAPPA)}
     given = {name: pair[0] for name, pair in multipliers.items() if pair[0] is not None}
@@ -58,14 +67,24 @@ def parameter_groups(
     groups = _ordinary(model, lr, likelihood, weight_decay)
     for name, parameters in _raw(model).items():
         if given:
-            groups.append({"name": name, "params": parameters, "lr": lr * given.get(name, multipliers[name][1])})
+            rate = _one_rate(lr) * given.get(name, multipliers[name][1])
+            groups.append({"name": name, "params": parameters, "lr": rate})
         else:
             watch_for_steady_groups()
             own = {MARK: True, "momentum": 0.0, "dampening": 0.0, "nesterov": False}
             groups.append({"name": name, "params": parameters, "lr": scale_lr, **own})
         groups[-1]["weight_decay"] = 0.0  # zero means nothing to them
+    return _that_learn(groups, model)
+
+
+def _that_learn(groups: list[dict[str, Any]], model: nn.Module) -> list[dict[str, Any]]:
+    """The groups without what is frozen, each with a note of its rate (rates.py)."""
     trainable = [group | {"params": [p for p in group["params"] if p.requires_grad]} for group in groups]
-    return [group for group in trainable if group["params"]]
+    found = [group | {GIVEN: group["lr"]} for group in trainable if group["params"]]
+    if not found:
+        remedy = "unfreeze what shall learn: parameter.requires_grad_(True)"
+        raise refusal("model", type(model).__name__, "have parameters that learn, but all are frozen", remedy)
+    return found
 
 
 def _raw(model: nn.Module) -> dict[str, list[nn.Parameter]]:
@@ -77,20 +96,50 @@ def _raw(model: nn.Module) -> dict[str, list[nn.Parameter]]:
 
 
 def _ordinary(
-    model: nn.Module, lr: float, likelihood: nn.Module | None, weight_decay: float | None
+    model: nn.Module, lr: float | Mapping[str, float], likelihood: nn.Module | None, weight_decay: float | None
 ) -> list[dict[str, Any]]:
-    """The means and what is not random: in one group, or apart where only the means decay."""
+    """The means and what is not random, by their rates; in one group each, or apart where only the means decay."""
     raw = {p for parameters in _raw(model).values() for p in parameters}
-    rest = [p for p in model.parameters() if p not in raw]
-    rest += list(likelihood.parameters()) if likelihood is not None else []
+    rest = {p: name for p, name in own_names(model).items() if p not in raw}
+    if likelihood is not None:
+        rest |= {p: f"likelihood.{name}" for name, p in likelihood.named_parameters() if p not in rest}
+    by_rate = _by_rate(lr, rest)
     if weight_decay is None:
-        return [{"name": "means", "params": rest, "lr": lr}]
+        return [{"name": f"means{mark}", "params": params, "lr": rate} for mark, rate, params in by_rate]
     if not is_number(weight_decay):
         raise wrong_type("weight_decay", weight_decay, "be a number or None", "pass e.g. 5e-4")
     if not 0 <= weight_decay < float("inf"):
         raise refusal("weight_decay", weight_decay, "be finite and not negative", "pass e.g. 5e-4")
     means = {mean for module in bayesian_modules(model) for _, mean in module.means()}
+    kinds = (("means", float(weight_decay), means.__contains__), ("others", 0.0, lambda p: p not in means))
     return [
-        {"name": "means", "params": [p for p in rest if p in means], "lr": lr, "weight_decay": float(weight_decay)},
-        {"name": "others", "params": [p for p in rest if p not in means], "lr": lr, "weight_decay": 0.0},
+        {"name": f"{kind}{mark}", "params": [p for p in params if chosen(p)], "lr": rate, "weight_decay": decay}
+        for kind, decay, chosen in kinds
+        for mark, rate, params in by_rate
     ]
+
+
+def _by_rate(
+    lr: float | Mapping[str, float], names: dict[nn.Parameter, str]
+) -> list[tuple[str, float, list[nn.Parameter]]]:
+    """Parameters with one rate together: (what to add to a group's name, rate, parameters)."""
+    if not isinstance(lr, Mapping):
+        return [("", _one_rate(lr), list(names))]
+    check_patterns("lr", lr, list(names.values()), "a parameter")
+    groups: dict[str, list[nn.Parameter]] = {pattern: [] for pattern in lr}
+    for parameter, name in names.items():
+        pattern = next((pattern for pattern in lr if matches([name], pattern)), None)
+        if pattern is None:
+            raise refusal("lr", dict(lr), f"have a rate for {name!r}", "add a last pattern for the rest: '*'")
+        groups[pattern].append(parameter)
+    for rate in lr.values():
+        check_positive("lr", rate, "it is a learning rate")
+    return [(f" {pattern}", rate, groups[pattern]) for pattern, rate in lr.items()]
+
+
+def _one_rate(lr: float | Mapping[str, float]) -> float:
+    if isinstance(lr, Mapping):
+        requirement = "be one number where a multiplier of it is asked for: δ and γ have entries of all tensors"
+        raise refusal("lr", dict(lr), requirement, "leave the multipliers out: `scale_lr` is the rate of δ and γ")
+    check_positive("lr", lr, "it is a learning rate")
+    return lr

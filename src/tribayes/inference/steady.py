@@ -31,9 +31,26 @@ def watch_for_steady_groups() -> None:
         _registered = True
 
 
-def _before_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+def _before_step(
+    optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Rescale what the step will use: gradients that are there, or those that a closure is going to compute."""
     if not isinstance(optimizer, torch.optim.SGD):
-        return
+        return None
+    closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)  # args begin with the optimizer itself
+    if closure is None:
+        _rescale_marked(optimizer)
+        return None
+
+    def computed() -> Any:
+        loss = closure()
+        _rescale_marked(optimizer)
+        return loss
+
+    return args[:1], {**kwargs, "closure": computed}
+
+
+def _rescale_marked(optimizer: torch.optim.Optimizer) -> None:
     marked = [p for group in optimizer.param_groups if group.get(MARK) for p in group["params"] if p.grad is not None]
     if marked:
         rescale_([p.grad for p in marked], [_square(optimizer, p) for p in marked])

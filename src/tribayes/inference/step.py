@@ -10,14 +10,23 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from tribayes._errors import check_positive, refusal, wrong_type
 from tribayes._graphs import RecordedCall, aside, noting_waits
-from tribayes.inference.objective import ELBO, ELBOTerms, Objective
+from tribayes.inference.finite import check_examples, non_finite_loss
+from tribayes.inference.learned import check_complete
+from tribayes.inference.objective import ELBO, ELBOTerms, Objective, Parts
+from tribayes.inference.precision import Precision
+from tribayes.inference.processes import check_optimizer, generators_for, is_parallel
+from tribayes.inference.rates import RateWatch
+from tribayes.inference.snapshot import Statistics
+from tribayes.nn.calling import Home
 from tribayes.nn.convert import stabilise_
+from tribayes.nn.module import BayesianModule
+from tribayes.nn.sharded import holds_shards, reshard_
 from tribayes.posterior.parametrisation import rule_of
-from tribayes.posterior.streams import Randomness, generator_of
+from tribayes.posterior.streams import Randomness
 
 AUTO = "auto"
 
@@ -27,6 +36,9 @@ _WARM_UP = 3  # steps before a recording: what torch allocates once, it allocate
 class TrainingStep:
     """One step of training as a callable (inputs, targets) → `ELBOTerms`.
 
+    Inputs are a tensor, a tuple or list of several arguments, or a Mapping or dataclass of named ones; tensors are
+    moved to the model's device, and arrays (NumPy, pandas) become tensors.
+
     On a GPU a step is recorded as a CUDA graph, after three that run as they are, which spares the time between its
     launches; numbers are the same. Only the batch, the learning rates and ν are copied in, so schedules of the rate
     and of `kl_weight` go on all the same. A batch of another shape (often the last) is run as it is. Models by
@@ -34,16 +46,25 @@ class TrainingStep:
     its rate from the device (SGD with `fused=True`, others with `capturable=True`), else it runs after each replay.
 
     The returned terms have no graph, for the backward pass is over, and may be overwritten by the next step: read or
-    clone them before.
+    clone them before. On a CPU a loss that is not finite is an error (`NonFiniteLoss`), and nothing of that step is
+    applied; on a GPU looking would wait, so it is `fit` that looks, now and then.
+
+    What the optimizer lacks would not learn, so that is an error; for training in parts freeze the others by
+    `requires_grad_(False)`. A schedule that sets one rate for all groups is warned of.
 
     Args:
         model: a Bayesian model, or any module that contains Bayesian ones (a plain one with `MaximumLikelihood`).
         elbo: the objective.
         optimizer: any of torch's, made of `tribayes.parameter_groups(model, ...)`.
+        precision: torch.bfloat16 or torch.float16 for autocast; float16, on a GPU alone, scales gradients so that they
+            do not underflow, leaves out steps where they overflow, and is not recorded.
         clip: bounds every entry of the gradient. A mean next to zero feels ν/m of the divergence, up to 1e6 ν: with the
             paper's small ν that is harmless, but for plain SGD with `kl_weight=1` on a small data set it is a jump.
         rule: the numerical guards applied before each step, "closed_form" or "paper" (`tribayes.stabilise_`).
         generator: a torch.Generator on the model's device, or a seed, for the draws; None uses torch's global one.
+        same_draw: under DistributedDataParallel, whether all processes meet the same weights in a step, as one process
+            with the whole batch would. By default each draws its own, seeded by its rank, which makes the averaged
+            gradient less noisy (docs/distributed.md). A sharded model always has one draw.
         capture: "auto" records on a GPU, unless the network keeps state in Python, waits for the GPU or draws Python's
             random numbers; False never does.
 
@@ -65,22 +86,39 @@ class TrainingStep:
         clip: float | None = None,
         rule: str = "closed_form",
         generator: Randomness = None,
+        same_draw: bool = False,
         capture: bool | str = AUTO,
+        precision: torch.dtype | None = None,
     ) -> None:
         _check(elbo, optimizer, capture)
+        reshard_(model)
+        check_optimizer(model, optimizer)
         if clip is not None:
             check_positive("clip", clip, "it bounds the absolute value of every entry of the gradient")
         rule_of(rule)
         self.model, self.elbo, self.optimizer = model, elbo, optimizer
         self.clip, self.rule = clip, rule
-        self.device = next(model.parameters()).device
-        self.generator = generator_of(generator, self.device)
+        self._home = Home.of(model)
+        self.device = self._home.device
+        by_example = getattr(elbo, "estimator", "") == "local"
+        self.generator, self._coins = generators_for(model, generator, same_draw, by_example, self.device)
         self.count = 0  # steps taken: what a schedule of kl_weight is asked for
         self._stage = elbo.stage(model)
+        check_complete(model, elbo, optimizer)
+        for module in model.modules():
+            if isinstance(module, BayesianModule):
+                module.warn_of_zeros()
+        self._watch = RateWatch(optimizer)
+        self._watch.look()
+        self._precision = Precision(precision, self.device)
+        self._looks = self.device.type == "cpu"  # elsewhere it would wait
+        self._statistics = Statistics(model) if self._looks else None
         kind = torch.promote_types(next(model.parameters()).dtype, torch.float32)
         self._one = torch.ones((), dtype=kind, device=self.device)
         self._nu, self._nu_now = torch.zeros_like(self._one), 0.0  # ν on the device, where a recording reads it
-        self._capture = bool(capture) and self.device.type == "cuda"
+        recordable = not self._precision.scales and not is_parallel(model)
+        self._capture = bool(capture) and self.device.type == "cuda" and recordable
+        self._sharded = holds_shards(model)
         self._left = _WARM_UP
         self._recorded: _RecordedStep | None = None
 
@@ -89,15 +127,14 @@ class TrainingStep:
         """Whether steps are replayed by now."""
         return self._recorded is not None
 
-    def __call__(self, inputs: Any, targets: Tensor) -> ELBOTerms:
-        batch = _moved((inputs, targets), self.device)
-        nu = self.elbo.nu(self.count)
-        if nu != self._nu_now:
-            self._nu.fill_(nu)
-            self._nu_now = nu
-        self.count += 1
+    def __call__(self, inputs: Any, targets: Any) -> ELBOTerms:
+        batch = self._placed(inputs, targets)
+        check_examples(*batch)
+        self._begin()
         if not self._capture:
             return self.take(*batch)
+        if self._recorded is not None and self._recorded.has_other_priors:
+            self._recorded, self._left = None, 1
         if self._left:
             self._left -= 1
             with aside(self.device):
@@ -111,28 +148,111 @@ class TrainingStep:
                 return self.take(*batch)
         return self._recorded.replay(batch)
 
+    def accumulate(self, batches: Sequence[tuple[Any, Tensor]]) -> ELBOTerms:
+        """One step for several batches, as if they were one: for batches that do not fit into memory.
+
+        The divergence counts once, and every example alike, however many its batch has. Each batch meets a draw of its
+        own, which leaves less noise in the gradient than one for all. Runs as it is, without a recording. The terms are
+        those of the whole; their outputs, of the last batch.
+        """
+        if not batches:
+            raise refusal("batches", batches, "have at least one batch", "pass a list of (inputs, targets)")
+        placed = [self._placed(*batch) for batch in batches]
+        for batch in placed:
+            check_examples(*batch)
+        self._begin()
+        with aside(self.device):
+            return self._accumulated(placed)
+
+    def _accumulated(self, batches: Sequence[tuple[Any, Tensor]]) -> ELBOTerms:
+        self._guard()
+        self.optimizer.zero_grad(set_to_none=True)
+        sizes = [len(tree_leaves(targets)[0]) for _, targets in batches]
+        total, divergence = torch.zeros_like(self._one), None
+        for batch, size in zip(batches, sizes, strict=True):
+            nll, again, outputs = self._parts(*batch, self._nu)
+            share = self._one * (size / sum(sizes))
+            self._backward(nll, share.to(nll), again, None if divergence is not None else self._nu.to(again))
+            total += share * nll.detach()
+            divergence = again.detach() if divergence is None else divergence
+        self._finish_gradients()
+        self._update()
+        assert divergence is not None
+        return ELBOTerms(torch.addcmul(total, self._nu, divergence.to(total)), total, divergence, outputs.detach())
+
     def take(self, inputs: Any, targets: Tensor, nu: Tensor | None = None) -> ELBOTerms:
         """The step itself, everything on the device, so that it can be recorded; ν may be given in a tensor."""
         terms = self.descend(inputs, targets, nu)
-        self.optimizer.step()
+        self._update()
         return terms
 
     def descend(self, inputs: Any, targets: Tensor, nu: Tensor | None = None) -> ELBOTerms:
         """The step without its update: guards, draw, terms and gradients."""
-        if isinstance(self.elbo, ELBO):
-            stabilise_(self.model, self.rule, self.generator)
-        nll, divergence, outputs = self.elbo.parts(self._stage, inputs, targets, self.generator)
+        self._guard()
+        nll, divergence, outputs = self._parts(inputs, targets, self._nu if nu is None else nu)
         self.optimizer.zero_grad(set_to_none=True)
         weight = (self._nu if nu is None else nu).to(divergence)
-        with torch.autocast(self.device.type, enabled=False):
-            # the gradient of nll + ν kl, without a pass through that sum
-            roots, weights = [nll, divergence], [self._one.to(nll), weight]
-            torch.autograd.backward(roots[: 1 + divergence.requires_grad], weights[: 1 + divergence.requires_grad])
-        if self.clip is not None:
-            nn.utils.clip_grad_value_([p for group in self.optimizer.param_groups for p in group["params"]], self.clip)
+        self._backward(nll, self._one.to(nll), divergence, weight)
+        self._finish_gradients()
         with torch.no_grad():
             loss = torch.addcmul(nll, weight.to(nll), divergence.to(nll))
         return ELBOTerms(loss, nll.detach(), divergence.detach(), outputs.detach())
+
+    def _begin(self) -> None:
+        """What the host does before a step."""
+        self._watch.look()
+        nu = self.elbo.nu(self.count)
+        if nu != self._nu_now:
+            self._nu.fill_(nu)
+            self._nu_now = nu
+        self.count += 1
+
+    def _guard(self) -> None:
+        if self._statistics is not None:
+            self._statistics.take()
+        if self._sharded:
+            reshard_(self.model)
+        if isinstance(self.elbo, ELBO):
+            stabilise_(self.model, self.rule, self._coins)
+
+    def _parts(self, inputs: Any, targets: Tensor, nu: Tensor) -> Parts:
+        """NLL, divergence and outputs; on a CPU an error where they are not finite, before anything is changed."""
+        with self._precision.autocast():
+            nll, divergence, outputs = self.elbo.parts(self._stage, inputs, targets, self.generator)
+        if self._looks:
+            found, kl = nll.item(), divergence.item()
+            if not abs(found + nu.item() * kl) <= torch.finfo(nll.dtype).max:
+                assert self._statistics is not None
+                self._statistics.restore()
+                step, after = max(self.count - 1, 0), "Nothing of this step was applied."
+                raise non_finite_loss(step, found, kl, self.model, (inputs, targets), after)
+        return nll, divergence, outputs
+
+    def _backward(self, nll: Tensor, share: Tensor, divergence: Tensor, weight: Tensor | None) -> None:
+        """Add the gradient of share · nll + weight · kl, without a pass through that sum."""
+        roots, weights = [nll], [self._precision.scaled(share)]
+        if weight is not None and divergence.requires_grad:
+            roots.append(divergence)
+            weights.append(self._precision.scaled(weight))
+        with torch.autocast(self.device.type, enabled=False):
+            torch.autograd.backward(roots, weights)
+
+    def _finish_gradients(self) -> None:
+        self._precision.unscale_(self.optimizer)
+        if self.clip is not None:
+            nn.utils.clip_grad_value_([p for group in self.optimizer.param_groups for p in group["params"]], self.clip)
+
+    def _update(self) -> None:
+        if self._precision.may_update(self.optimizer):
+            self.optimizer.step()
+
+    def _placed(self, inputs: Any, targets: Any) -> tuple[Any, Tensor]:
+        """The batch on the model's device, in containers that a recording can look into."""
+        if all(isinstance(value, Tensor) and value.device == self.device for value in (inputs, targets)):
+            return inputs, targets
+        place = self._home.place
+        placed = place("inputs", inputs) if isinstance(inputs, Tensor) else self._home.arguments(inputs)
+        return placed, place("targets", targets)
 
     def _rehearse(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         """The last step before the recording, which also looks whether the network can be recorded."""
@@ -157,6 +277,8 @@ class _RecordedStep:
         given = self._now = [group["lr"] for group in groups]
         self._rates = [torch.tensor(float(rate), device=step.device) for rate in given]
         self._others = self._fixed()
+        modules = [module for module in step.model.modules() if isinstance(module, BayesianModule)]
+        self._priors = [(module, module.priors) for module in modules]
         try:
             self._put(self._rates)
             generators = [] if step.generator is None else [step.generator]
@@ -171,6 +293,11 @@ class _RecordedStep:
     def outdated(self) -> bool:
         """Whether a number that was recorded as it was has changed."""
         return self._whole and self._fixed() != self._others
+
+    @property
+    def has_other_priors(self) -> bool:
+        """Whether a model has other priors now than those recorded."""
+        return any(module.priors is not priors for module, priors in self._priors)
 
     def replay(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         rates = [group["lr"] for group in self._optimizer.param_groups]
@@ -213,13 +340,6 @@ def _random_state() -> object:
 def _held_by(model: nn.Module) -> list[object]:
     """The attributes and buffers of a network. A pass that puts others in their places keeps state in Python."""
     return [value for module in model.modules() for value in (*vars(module).values(), *module._buffers.values())]
-
-
-def _moved(batch: tuple[Any, Tensor], device: torch.device) -> tuple[Any, Tensor]:
-    """Tensors on the model's device."""
-    if all(isinstance(value, Tensor) and value.device == device for value in batch):
-        return batch
-    return tree_map_only(Tensor, lambda value: value.to(device, non_blocking=True), batch)
 
 
 def _check(elbo: object, optimizer: object, capture: object) -> None:

@@ -1,0 +1,70 @@
+"""A schedule that sets one rate for all groups is noticed, wherever it comes in, and said once."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import tribayes as tb
+from tests.networks import bayesian, inputs_of
+
+LABELS = torch.tensor([0, 1, 1])
+SAID = (
+    r"^all parameter groups now learn with 0\.\d+, but were given means 0\.2, scales 0\.01, correlations 0\.01: a "
+    r"schedule that sets one rate for all \(OneCycleLR\(max_lr=0\.1\), or a loop over optimizer\.param_groups\) erases"
+)
+
+
+def trained(make: object = None, steps: int = 4, own: object = None, **options: object) -> None:
+    model = bayesian("MLP")
+    optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.2, **options))
+    scheduler = None if make is None else make(optimizer)
+    elbo = tb.ELBO(tb.Categorical(), data_size=30)
+    if own is None:
+        batches = [(inputs_of("MLP"), LABELS)] * steps
+        tb.fit(model, elbo, batches, optimizer, scheduler=scheduler, progress=False)
+        return
+    step = tb.TrainingStep(model, elbo, optimizer)
+    for number in range(steps):
+        own(optimizer, number)
+        step(inputs_of("MLP"), LABELS)
+
+
+def test_one_cycle_with_one_rate_is_said_once() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trained(lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.2, total_steps=6))
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match=SAID):
+        warnings.warn(caught[0].message, UserWarning, stacklevel=1)
+
+
+def test_a_loop_over_the_groups_is_noticed_when_it_begins() -> None:
+    def one_rate(optimizer: torch.optim.Optimizer, number: int) -> None:
+        if number == 2:
+            for group in optimizer.param_groups:
+                group["lr"] = 0.05
+
+    with pytest.warns(UserWarning, match=SAID):
+        trained(own=one_rate)
+
+
+FINE = {
+    "one cycle, a rate for each": lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=[group["lr"] for group in optimizer.param_groups], total_steps=6
+    ),
+    "from zero": lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 4),
+    "to a small last one": lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3, eta_min=1e-5),
+}
+
+
+@pytest.mark.parametrize("case", FINE)
+def test_schedules_that_keep_the_relation_are_not_spoken_of(case: str) -> None:
+    trained(FINE[case])  # a warning would be an error
+
+
+def test_rates_that_were_given_equal_may_stay_so() -> None:
+    one_cycle = torch.optim.lr_scheduler.OneCycleLR
+    trained(lambda optimizer: one_cycle(optimizer, max_lr=0.2, total_steps=6), scale_lr=0.2)

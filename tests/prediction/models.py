@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 
 import tribayes as tb
+from tribayes.nn.calling import Arguments
+from tribayes.prediction.inputs import Batch
 from tribayes.prediction.samples import Drawn
 from tribayes.prediction.source import Kept
 
@@ -45,6 +47,11 @@ def regressor(tau: float = 0.5, outputs: int = 1) -> tb.BayesianModule:
 def inputs(count: int = 15, seed: int = 1) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return 2 * torch.randn(count, FEATURES, generator=generator, dtype=torch.float64)
+
+
+def batch(*tensors: Tensor) -> Batch:
+    """Some examples as a prediction gathers them: one tensor for each argument of the network."""
+    return Batch(Arguments(tensors, {}), len(tensors[0]))
 
 
 def cut_chunks(monkeypatch: pytest.MonkeyPatch, examples: int | None, samples: int, width: int = CLASSES) -> None:

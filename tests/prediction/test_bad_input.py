@@ -30,8 +30,17 @@ POINTS = "must be an even whole number, at least 2; 512 is the default."
 LEVEL = "must lie strictly between 0 and 1; pass e.g. 0.95 for a 95 % interval."
 COUNTS = "must be at least 1; it counts examples."
 EMPTY = "must hold at least one example; the tensor or loader is empty."
-LOADER = "must yield tensors, or (inputs, labels); adapt the loader's collate function."
-KINDS = "must be a tensor, a tuple of tensors or a loader of batches; pass x, (x1, x2) or a DataLoader."
+LOADER = "must yield tensors, named tensors, or (inputs, labels); adapt the loader's collate function."
+KINDS = (
+    "must be a tensor, several of them or a loader of batches; "
+    "pass x, (x1, x2), {name: x} or a DataLoader, or tb.Whole(...) for what must not be cut."
+)
+LENGTHS = (
+    "must have as many examples in each tensor; "
+    "a tuple holds several arguments, and tb.Whole(...) what must not be cut, such as a graph."
+)
+TENSORS = "must hold tensors; pass tensors with a row per example, or tb.Whole(...) for what must not be cut."
+ROWS = "check its forward method, and which part of its answer counts (`output`)."
 
 VALUES: dict[str, tuple[Callable[[], object], str]] = {
     "zero samples": (asked(samples=0), f"`samples` (=0) {SAMPLES}"),
@@ -75,11 +84,11 @@ VALUES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "arguments of different lengths": (
         asked(inputs=(inputs(3), inputs(2))),
-        "`inputs` (=[3, 2]) must have as many examples in each tensor; a tuple holds several arguments.",
+        f"`inputs` (=[3, 2]) {LENGTHS}",
     ),
     "arguments of different lengths in a loader": (
         asked(inputs=[((inputs(3), inputs(2)), 0)]),
-        "`inputs` (=[3, 2]) must have as many examples in each tensor; a tuple holds several arguments.",
+        f"`inputs` (=[3, 2]) {LENGTHS}",
     ),
     "nothing Bayesian": (
         asked(model=nn.Linear(4, 3)),
@@ -87,13 +96,13 @@ VALUES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "one class": (
         asked(model=regressor()),
-        "`outputs` (=tensor of shape (15, 1), torch.float64) must have the shape (N, C) with at least two classes; "
-        "see tb.Bernoulli.",
+        "`outputs` (=tensor of shape (15, 1), torch.float64) must have the shape (N, C, …) with at least two classes "
+        "on axis 1; see tb.Bernoulli for one logit, or say what they are: likelihood=tb.Gaussian(...).",
     ),
     "many answers": (
         asked(likelihood=tb.Bernoulli()),
         "`outputs` (=tensor of shape (15, 3), torch.float64) must be one logit per example, (N,) or (N, 1); "
-        "predict one answer at a time.",
+        "pass likelihood=tb.MultiLabel() for several answers.",
     ),
 }  # fmt: skip
 
@@ -134,9 +143,14 @@ TYPES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "inputs a number": (asked(inputs=3), f"`inputs` (=3) {KINDS}"),
     "inputs a word": (asked(inputs="x"), f"`inputs` (='x') {KINDS}"),
-    "inputs a dict": (asked(inputs={"x": 1}), f"`inputs` (={{'x': 1}}) {KINDS}"),
+    "inputs a dict": (asked(inputs={"x": 1}), f"`inputs` (='dict of x: int') {TENSORS}"),
+    "inputs labels alone": (asked(inputs={"labels": inputs()}), f"`inputs` (='dict of nothing') {TENSORS}"),
+    "inputs numbered": (
+        asked(inputs={0: inputs()}),
+        "`inputs` (=[0]) must have strings for keys; use the names of the arguments of the network's forward.",
+    ),
     "loader of words": (asked(inputs=["x"]), f"`inputs` (='x') {LOADER}"),
-    "loader of nothing": (asked(inputs=[()]), f"`inputs` (=()) {LOADER}"),
+    "loader of nothing": (asked(inputs=[()]), f"`inputs` (='tuple of nothing') {TENSORS}"),
     "loader of scalars": (asked(inputs=[torch.tensor(1.0)]), f"`inputs` (=1.0) {LOADER}"),
 }  # fmt: skip
 
@@ -230,22 +244,22 @@ class Returns(nn.Module):
         return self.answer(self.layer(x))
 
 
-ALONE = "must return a tensor; wrap it to return the logits alone."
+SOMEWHERE = 'must answer with a tensor somewhere; choose a part by output="name", output=0 or output=function.'
 ANSWERS: dict[str, tuple[Callable[[Tensor], object], type[Exception], str]] = {
-    "a tuple": (lambda y: (y, y), TypeError, f"`model` (='tuple') {ALONE}"),
-    "a dict": (lambda y: {"y": y}, TypeError, f"`model` (='dict') {ALONE}"),
+    "nothing": (lambda _: None, TypeError, f"`model` (='NoneType') {SOMEWHERE}"),
+    "numbers": (lambda _: {"y": [1.0, "a"]}, TypeError, f"`model` (='dict of y: list of float, str') {SOMEWHERE}"),
     "too many rows": (
         lambda y: torch.cat([y, y]), ValueError,
-        "`model` (=(30, 3)) must return one row for each of its 15 inputs; check its forward method.",
+        "`model` (=(30, 3)) must return one row for each of its 15 inputs; " + ROWS,
     ),
     "a scalar": (
         lambda y: y.sum(), ValueError,
-        "`model` (=()) must return one row for each of its 15 inputs; check its forward method.",
+        "`model` (=()) must return one row for each of its 15 inputs; " + ROWS,
     ),
-    "an image": (
-        lambda y: y.unsqueeze(-1), ValueError,
-        "`outputs` (=tensor of shape (15, 3, 1), torch.float64) must have the shape (N, C) with at least two classes; "
-        "see tb.Bernoulli.",
+    "classes on another axis": (
+        lambda y: y.unsqueeze(1), ValueError,
+        "`outputs` (=tensor of shape (15, 1, 3), torch.float64) must have the shape (N, C, …) with at least two "
+        "classes on axis 1; see tb.Bernoulli for one logit, or say what they are: likelihood=tb.Gaussian(...).",
     ),
 }  # fmt: skip
 
@@ -260,7 +274,7 @@ def test_answers_of_another_form_are_refused(case: str) -> None:
 def test_rows_that_get_lost_in_a_batch_are_noticed() -> None:
     """Of several examples only the first is answered."""
     model = tb.to_bayesian(seeded(lambda: Returns(lambda y: y[:1])))
-    with refused("`model` (=(1, 3)) must return one row for each of its 5 inputs; check its forward method."):
+    with refused(f"`model` (=(1, 3)) must return one row for each of its 5 inputs; {ROWS}"):
         predict(model, inputs(), 3, batch_size=5)
 
 

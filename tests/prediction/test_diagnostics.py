@@ -90,7 +90,7 @@ class TestLayerReport:
         assert [row.share for row in report] == pytest.approx([row.epistemic / total for row in report])
 
     def test_a_layer_of_known_weights_brings_nothing(self) -> None:
-        model = classifier(tau={"0.*": 1e-12, "2.*": 0.5})
+        model = classifier(tau={"0.*": 1e-10, "2.*": 0.5})
         first, second = tb.layer_report(model, inputs(), samples=12)
         assert first.share < 1e-6
         assert second.share == pytest.approx(1)
@@ -127,6 +127,6 @@ class TestLayerReport:
             def forward(self, x: Tensor) -> Tensor:
                 return self.layers["*"](self.layers["[3x3]"](x).tanh())
 
-        model = tb.to_bayesian(seeded(Named), tau={"layers.[*": 0.5, "*": 1e-12})
+        model = tb.to_bayesian(seeded(Named), tau={"layers.[*": 0.5, "*": 1e-10})
         shares = {row.layer: round(row.share, 3) for row in tb.layer_report(model, inputs(), samples=3)}
         assert shares == {"layers.[3x3]": 1.0, "layers.*": 0.0}

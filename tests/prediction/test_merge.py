@@ -150,3 +150,52 @@ def test_nothing_and_no_predictions_are_refused() -> None:
 def test_an_unknown_axis_is_refused() -> None:
     with refused('`along` (=\'classes\') must be "samples" or "examples"; correct the word.'):
         tb.Predictive.merge([predict(classifier(), inputs(), 1)], along="classes")
+
+
+def moved(by: float) -> tb.BayesianModule:
+    """The classifier with a single weight a little off."""
+    model = classifier()
+    with torch.no_grad():
+        next(iter(model.parameters())).flatten()[-1] += by
+    return model
+
+
+@pytest.mark.parametrize("along", ["samples", "examples"])
+def test_parts_of_two_networks_are_refused(along: str) -> None:
+    shares = [range(3), range(3, 6)] if along == "samples" else [3, 3]
+    parts = [predict(model, inputs(), share) for model, share in zip((classifier(), moved(1e-6)), shares, strict=True)]
+    with pytest.raises(ValueError, match=r"must be of one network; predict every part with the same weights\.$"):
+        tb.Predictive.merge(parts, along)
+
+
+@pytest.mark.parametrize("other", [inputs() + 1e-9, inputs().flip(0), inputs(seed=2)], ids=["moved", "turned", "new"])
+def test_parts_of_other_inputs_are_refused_along_samples(other: torch.Tensor) -> None:
+    parts = [predict(classifier(), x, share) for x, share in ((inputs(), range(3)), (other, range(3, 6)))]
+    with pytest.raises(
+        ValueError, match=r"must be about the same examples; pass every process the same inputs, in the"
+    ):
+        tb.Predictive.merge(parts)
+
+
+def test_a_part_is_not_joined_with_itself() -> None:
+    part, again = (predict(classifier(), inputs(4), 3) for _ in range(2))
+    with refused("`parts` (='2 parts') must be about other examples each; leave out the repeated one."):
+        tb.Predictive.merge([part, again], along="examples")
+    one = predict(classifier(), inputs(1), 3)  # but an example may come up again
+    assert len(tb.Predictive.merge([one, part, one], along="examples")) == 6
+
+
+def test_other_weights_drawn_or_another_likelihood_are_refused() -> None:
+    parts = [predict(classifier(), inputs(), range(3)), predict(classifier(), inputs(), range(3, 6), where="*weight")]
+    with pytest.raises(ValueError, match=r"must be asked alike; predict every part with the same arguments\.$"):
+        tb.Predictive.merge(parts)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 15])
+def test_what_was_asked_does_not_depend_on_batches_or_the_order_of_merging(batch_size: int) -> None:
+    whole = predict(classifier(), inputs(), 3).question
+    parts = [predict(classifier(), x, 3, batch_size=batch_size) for x in inputs().split([2, 6, 7])]
+    first, second, third = parts
+    by_and_by = tb.Predictive.merge([first, tb.Predictive.merge([second, third], "examples")], "examples")
+    assert by_and_by.question == tb.Predictive.merge(parts, "examples").question == whole
+    assert whole.examples == 15

@@ -7,7 +7,7 @@ from torch._dynamo.testing import CompileCounter
 
 import tribayes as tb
 from tests.networks import any_network, bayesian, inputs_of
-from tests.prediction.models import CLASSES, FEATURES, classifier, inputs, predict, regressor, seeded
+from tests.prediction.models import CLASSES, FEATURES, batch, classifier, inputs, predict, regressor, seeded
 from tribayes.nn.stage import Stage, sample_model
 from tribayes.posterior.streams import Stream
 from tribayes.prediction.inputs import usual_batch_size
@@ -122,9 +122,9 @@ def test_a_batch_is_larger_on_a_gpu_as_far_as_memory_goes() -> None:
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
     digits = torch.zeros(1, 1, 28, 28).expand(50_000, 1, 28, 28)
     photos = torch.zeros(1, 3, 224, 224).expand(50_000, 3, 224, 224)
-    assert [usual_batch_size(digits, device) for device in (cpu, gpu)] == [1_000, 10_000]
-    assert usual_batch_size(photos, gpu) == 55  # of 602,112 bytes each
-    assert usual_batch_size((photos, photos), gpu) == 27
+    assert [usual_batch_size(batch(digits), device) for device in (cpu, gpu)] == [1_000, 10_000]
+    assert usual_batch_size(batch(photos), gpu) == 55  # of 602,112 bytes each
+    assert usual_batch_size(batch(photos, photos), gpu) == 27
     assert usual_batch_size(iter([digits]), gpu) == 1_000  # a loader has batches of its own
 
 

@@ -11,13 +11,15 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten
 
 import tribayes as tb
-from tests.prediction.models import cut_chunks, predict
+from tests.prediction.models import batch, cut_chunks, predict
 from tribayes import _graphs
+from tribayes.nn.calling import Arguments
 from tribayes.nn.convert import bayesian_modules
 from tribayes.posterior.draw import TRITON
 from tribayes.posterior.draw.cuda import seed_number
 from tribayes.posterior.streams import Stream
 from tribayes.prediction import sampled
+from tribayes.prediction.inputs import Batch
 from tribayes.prediction.sampled import _WARM_UP, _WORTH_RECORDING, RecordedAsking, SampledNetworks
 
 
@@ -110,7 +112,7 @@ def asking(model: nn.Module, where: str | None = None, seed: int = 0) -> Sampled
     return SampledNetworks(model, tb.Categorical(), seed, where)
 
 
-def ask(recorded: RecordedAsking, networks: SampledNetworks, chunk: list[tuple[Tensor, ...]], index: int) -> None:
+def ask(recorded: RecordedAsking, networks: SampledNetworks, chunk: list[Batch], index: int) -> None:
     """Both ways of asking give the same, batch by batch."""
     stream = Stream((networks.seed, index))
     ours, theirs = recorded(stream, chunk), networks._ask(stream, chunk)
@@ -121,7 +123,7 @@ def ask(recorded: RecordedAsking, networks: SampledNetworks, chunk: list[tuple[T
 def test_answers_come_in_the_order_of_their_batches(graphs: Diary) -> None:
     """Of the form recorded and of other ones, mixed."""
     networks = asking(network())
-    chunk = [(part,) for part in examples(12).split([3, 1, 3, 2, 3])]
+    chunk = [batch(part) for part in examples(12).split([3, 1, 3, 2, 3])]
     recorded = RecordedAsking(networks, chunk[0])
     for index in range(3):
         ask(recorded, networks, chunk, index)
@@ -129,13 +131,13 @@ def test_answers_come_in_the_order_of_their_batches(graphs: Diary) -> None:
 
 
 def test_what_is_recorded_is_run_before(graphs: Diary) -> None:
-    RecordedAsking(asking(network()), (examples(),))
+    RecordedAsking(asking(network()), batch(examples()))
     assert (graphs.run_before, graphs.recorded, graphs.replayed) == (_WARM_UP, 1, 0)
 
 
 def test_answers_are_not_overwritten_by_later_ones(graphs: Diary) -> None:
     """A recording writes its result to one place."""
-    chunk = [(part,) for part in examples(6).split(3)]
+    chunk = [batch(part) for part in examples(6).split(3)]
     recorded = RecordedAsking(asking(network()), chunk[0])
     first = recorded(Stream((0, 0)), chunk)
     kept = [answer.clone() for answer in first]
@@ -148,7 +150,7 @@ def test_answers_are_not_overwritten_by_later_ones(graphs: Diary) -> None:
 @pytest.mark.parametrize(("sizes", "copies"), [([7], [1, 0, 0]), ([7, 7], [1] * 6), ([7, 2], [1, 0, 0])])
 def test_a_batch_is_copied_in_only_when_it_changes(graphs: Diary, sizes: list[int], copies: list[int]) -> None:
     networks = asking(network())
-    chunk = [(part,) for part in examples(sum(sizes)).split(sizes)]
+    chunk = [batch(part) for part in examples(sum(sizes)).split(sizes)]
     recorded = RecordedAsking(networks, chunk[0])
     for index in range(3):
         ask(recorded, networks, chunk, index)
@@ -157,28 +159,27 @@ def test_a_batch_is_copied_in_only_when_it_changes(graphs: Diary, sizes: list[in
 
 def test_the_recording_keeps_a_copy_of_its_example(graphs: Diary) -> None:
     """What is recorded reads its own places: the caller's tensor may change or go."""
-    networks, batch = asking(network()), (examples(),)
-    recorded = RecordedAsking(networks, batch)
-    assert all(place is not part for place, part in zip(recorded._places, batch, strict=True))
-    other = (examples(7) + 1,)
-    ask(recorded, networks, [other], 0)
-    assert torch.equal(batch[0], examples())
+    networks, example = asking(network()), batch(examples())
+    recorded = RecordedAsking(networks, example)
+    assert all(place is not part for place, part in zip(recorded._places.tensors, example.tensors, strict=True))
+    ask(recorded, networks, [batch(examples(7) + 1)], 0)
+    assert torch.equal(example.tensors[0], examples())
     assert graphs.copied == [1]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        (torch.zeros(3, 4, dtype=torch.float64),),
-        (torch.zeros(4, 3).T,),
-        (torch.zeros(3, 4), torch.zeros(3, 4)),
-        (torch.zeros(2, 4),),
+        batch(torch.zeros(3, 4, dtype=torch.float64)),
+        batch(torch.zeros(4, 3).T),
+        batch(torch.zeros(3, 4), torch.zeros(3, 4)),
+        batch(torch.zeros(2, 4)),
     ],
     ids=["dtype", "strides", "arguments", "examples"],
 )
-def test_a_batch_of_another_form_does_not_fit(graphs: Diary, other: tuple[Tensor, ...]) -> None:
-    recorded = RecordedAsking(asking(network()), (examples(3),))
-    assert recorded._call.fits((recorded._seeds, (torch.ones(3, 4),)))
+def test_a_batch_of_another_form_does_not_fit(graphs: Diary, other: Batch) -> None:
+    recorded = RecordedAsking(asking(network()), batch(examples(3)))
+    assert recorded._call.fits((recorded._seeds, batch(torch.ones(3, 4))))
     assert not recorded._call.fits((recorded._seeds, other))
     assert graphs.recorded == 1
 
@@ -192,7 +193,7 @@ def test_several_arguments_are_recorded(graphs: Diary) -> None:
         def forward(self, one: Tensor, other: Tensor) -> Tensor:
             return self.layer(one - other)
 
-    networks, chunk = asking(Sum()), [(examples(3), examples(6)[3:])]
+    networks, chunk = asking(Sum()), [batch(examples(3), examples(6)[3:])]
     recorded = RecordedAsking(networks, chunk[0])
     for index in range(2):
         ask(recorded, networks, chunk, index)
@@ -200,7 +201,7 @@ def test_several_arguments_are_recorded(graphs: Diary) -> None:
 
 
 def test_every_module_has_its_seed_for_every_sample(graphs: Diary) -> None:
-    chunk = [(examples(),)]
+    chunk = [batch(examples())]
     recorded = RecordedAsking(asking(network(), seed=5), chunk[0])
     for index in range(2):
         recorded(Stream((5, index)), chunk)
@@ -280,3 +281,31 @@ def test_only_a_network_that_was_seen_to_wait_is_asked_as_it_is(
         return
     with pytest.raises(error, match="it waits"):
         tb.predict(model, inputs, 3, progress=False)
+
+
+def test_named_arguments_are_recorded(graphs: Diary) -> None:
+    """New values go to the places of their names; a flag is part of the form; what tensors may hide in never fits."""
+
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = tb.nn.Linear(4, 3, tau=0.5)
+
+        def forward(self, one: Tensor, more: dict[str, Tensor], minus: bool = False) -> Tensor:
+            return self.layer(one - more["other"] if minus else one + more["other"])
+
+    def named(shift: float, **others: Any) -> Batch:
+        more = {"other": examples(6)[3:] + shift}
+        return Batch(Arguments((), {"one": examples(3) * shift, "more": more, **others}), 3)
+
+    networks = asking(Named())
+    recorded = RecordedAsking(networks, named(1.0, minus=False))
+    ask(recorded, networks, [named(2.0, minus=False), named(3.0, minus=True), named(4.0, minus=False)], 0)
+    assert graphs.replayed == 2
+    assert graphs.copied == [2, 2]
+    held = RecordedAsking(networks, named(1.0, minus=[]))
+    holder = [object()]
+    assert held._call.fits((held._seeds, named(5.0, minus=[])))
+    assert not held._call.fits((held._seeds, named(5.0, minus=holder)))
+    same = RecordedAsking(networks, named(1.0, minus=holder))
+    assert not same._call.fits((same._seeds, named(1.0, minus=holder)))

@@ -9,18 +9,22 @@ their width and not by luck.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from tribayes._arrays import tensor_of
 from tribayes._errors import refusal, wrong_type
 from tribayes._progress import progress_bar
-from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
+from tribayes.inference.likelihood import Categorical, Likelihood
+from tribayes.inference.memory import likelihood_of
 from tribayes.nn.convert import bayesian_modules
-from tribayes.posterior.parametrisation import delta_of, tau_of
+from tribayes.nn.twin import bare
+from tribayes.prediction.answers import likelihood_for, predictive_class
 from tribayes.prediction.predict import predict
 from tribayes.prediction.predictive import ClassPredictive, RegressionPredictive
 
@@ -29,6 +33,7 @@ FEWEST = 30  # held-out examples: with fewer, the best factor is mostly luck
 _COARSE = tuple(2.0**power for power in (-3, -2, -1, 0, 1, 2))  # factors on τ to look at first
 _REFINEMENTS = 6  # halvings of the distance between two of them, by golden section
 _GOLDEN = (math.sqrt(5) - 1) / 2
+_PLACE = "_calibrations"  # the attribute of a model that keeps what was found
 _INNER = 40  # steps of the search for noise or temperature, which needs no network
 
 
@@ -38,12 +43,20 @@ class Calibration:
 
     Attributes:
         tau_factor: all τ were multiplied by it.
-        noise_factor: so was the noise of a Gaussian likelihood; 1 for others.
+        noise_factor: so was the noise of a likelihood of values; 1 where it has none that can be widened.
         temperature: by which logits are divided now; 1 where it was not asked for.
         before, after: mean negative log likelihood of the held-out examples, nats.
         gain_error: standard error of `before - after` over these examples.
         examples: how many there were.
         undo: call it to put scales, noise and temperature back to what they were.
+
+    Example:
+        >>> model, likelihood = tb.to_bayesian(nn.Linear(2, 1), tau=0.5), tb.Gaussian(noise=0.1)
+        >>> x = torch.randn(40, 2)
+        >>> found = tb.calibrate(model, x, model.module(x).detach(), likelihood, samples=20, progress=False)
+        >>> found.tau_factor < 1, found.after < found.before  # τ was far too large for answers that are exactly right
+        (True, True)
+        >>> found.undo()
     """
 
     tau_factor: float
@@ -66,8 +79,8 @@ class Calibration:
 
 def calibrate(
     model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
+    inputs: Any,
+    targets: Any,
     likelihood: Likelihood | None = None,
     *,
     temperature: bool = False,
@@ -77,14 +90,16 @@ def calibrate(
 ) -> Calibration:
     """Set the width of the posterior by held-out examples: one factor on every τ, in place.
 
-    The noise of a Gaussian likelihood is set with it, and with `temperature=True` the temperature of a `Categorical`.
-    Both live in the likelihood, which is changed in place too: predict with it, and save its `state_dict` beside the
-    model's.
+    The noise of a likelihood of values (Gaussian, heteroscedastic, Student's) is set with it, and with
+    `temperature=True` the temperature of a `Categorical`. Both live in the likelihood, which is changed in place too:
+    `tribayes.save(model, path, likelihood=...)` keeps them. Of pixels and tokens each example counts by the
+    mean over its own.
 
     Args:
         model: a trained Bayesian model.
         inputs, targets: examples that training has not seen, at least 30; they should not test the result as well.
-        likelihood: the one it was trained with; `Categorical()` by default.
+            Inputs as of `predict`, but readable more than once; targets a tensor or an array.
+        likelihood: default, the one it was trained with, as for `tribayes.predict`.
         temperature: whether to choose a softmax temperature too.
         samples: networks drawn for each candidate, the same random numbers every time.
         seed: of these.
@@ -101,22 +116,30 @@ def calibrate(
         True
         >>> found.undo()
     """
-    given, likelihood = likelihood, Categorical() if likelihood is None else likelihood
-    _check(model, targets, likelihood, temperature, given)
+    targets = tensor_of("targets", targets)
+    _check(model, targets)
+    known = likelihood is not None or likelihood_of(model) is not None
+    likelihood = likelihood_for(model, likelihood)
+    if temperature and not (isinstance(likelihood, Categorical) and known):
+        remedy = "pass likelihood=tb.Categorical(), and predict with it afterwards: the temperature lives there"
+        raise refusal("temperature", temperature, "come with a Categorical likelihood to keep it in", remedy)
     undo = _way_back(model, likelihood)
     try:
         search = _Search(model, inputs, targets, likelihood, temperature, samples, seed)
         with progress_bar("calibrating", len(_COARSE) + _REFINEMENTS, progress) as advance:
             best = search.best(advance)
         search.set_tau(best.factor)
-        _set_width(likelihood, best.width, temperature)
+        if temperature:
+            _sharpen(likelihood, best.width)
+        elif search.widens:
+            likelihood.widen_(best.width)
     except BaseException:
         undo()
         raise
     gain = search.start - best.nll
-    return Calibration(
+    found = Calibration(
         tau_factor=best.factor,
-        noise_factor=best.width if isinstance(likelihood, Gaussian) else 1.0,
+        noise_factor=best.width if search.widens else 1.0,
         temperature=best.width if temperature else 1.0,
         before=float(search.start.mean()),
         after=float(best.nll.mean()),
@@ -124,6 +147,9 @@ def calibrate(
         examples=len(targets),
         undo=undo,
     )
+    numbers = {one.name: getattr(found, one.name) for one in fields(found) if one.name != "undo"}
+    remember_calibrations(model, [*calibrations_of(model), numbers])
+    return found
 
 
 @dataclass(frozen=True)
@@ -143,7 +169,7 @@ class _Search:
     def __init__(
         self,
         model: nn.Module,
-        inputs: Tensor,
+        inputs: Any,
         targets: Tensor,
         likelihood: Likelihood,
         temperature: bool,
@@ -153,7 +179,12 @@ class _Search:
         self._ask = partial(predict, model, inputs, samples, likelihood=likelihood, seed=seed, progress=False)
         self._families = [module.family for module in bayesian_modules(model)]
         self._start = [{name: value.clone() for name, value in f.state_dict().items()} for f in self._families]
-        self._targets, self._likelihood, self._temperature = targets, likelihood, temperature
+        self._targets, self._temperature = targets, temperature
+        kind = predictive_class(likelihood)
+        if not issubclass(kind, ClassPredictive | RegressionPredictive):
+            requirement = f"predict classes, labels or values, but it predicts a {kind.__name__}"
+            raise refusal("likelihood", type(likelihood).__name__, requirement, "set its widths by hand")
+        self.widens = issubclass(kind, RegressionPredictive) and likelihood.noise_law().can_widen
         self.start = self._answers(1.0)(1.0)
 
     def best(self, advance: Callable[..., None]) -> _Candidate:
@@ -187,7 +218,7 @@ class _Search:
 
     def _candidate(self, factor: float) -> _Candidate:
         nll = self._answers(factor)
-        free = isinstance(self._likelihood, Gaussian) or self._temperature
+        free = self.widens or self._temperature
         width = _smallest(lambda value: float(nll(value).mean())) if free else 1.0
         return _Candidate(factor, width, nll(width))
 
@@ -197,15 +228,25 @@ class _Search:
         pred: ClassPredictive | RegressionPredictive = self._ask()
         targets = pred.checked_targets(self._targets)
         if isinstance(pred, RegressionPredictive):
-            return lambda width: -pred.with_noise(pred.noise * width).log_density(targets)
-        chances = pred.samples.clamp(min=torch.finfo(pred.samples.dtype).tiny).log()  # logits, but for a constant
-        place = targets.view(1, -1, 1).expand(len(chances), -1, 1)
+            noise = pred.noise_law
+            return lambda width: -pred.with_noise(noise.widened(width) if self.widens else noise).log_density(targets)
+        return _by_temperature(pred, targets)
 
-        def nll(width: float) -> Tensor:
-            own = (chances / width).log_softmax(-1).gather(-1, place).squeeze(-1)  # (S, N)
-            return math.log(len(own)) - own.logsumexp(0)
 
-        return nll
+def _by_temperature(pred: ClassPredictive, targets: Tensor) -> Callable[[float], Tensor]:
+    """Temperature → −ln of the mean probability of the truth, (N,): the mean over what is judged of an example."""
+    said, judged = pred.class_last_samples, pred.judged(targets)
+    chances = said.clamp(min=torch.finfo(said.dtype).tiny).log()  # logits, but for a constant
+    place = targets.where(judged, 0).expand(said.shape[:-1]).unsqueeze(-1)
+    share = judged.to(said).reshape(len(judged), -1)
+    share = share / share.sum(1, keepdim=True).clamp(min=1)  # an example of which nothing is judged counts as nothing
+
+    def nll(temperature: float) -> Tensor:
+        own = (chances / temperature).log_softmax(-1).gather(-1, place).squeeze(-1)  # (S, N, …)
+        each = math.log(len(own)) - own.logsumexp(0)
+        return (each.reshape(share.shape) * share).sum(1)
+
+    return nll
 
 
 def _smallest(function: Callable[[float], float]) -> float:
@@ -225,21 +266,19 @@ def _smallest(function: Callable[[float], float]) -> float:
     return math.exp((low + high) / 2)
 
 
-@torch.no_grad()
-def _set_width(likelihood: Likelihood, width: float, temperature: bool) -> None:
-    if isinstance(likelihood, Gaussian):
-        likelihood.raw_noise.copy_(delta_of(width * tau_of(likelihood.raw_noise.double())))
-    elif isinstance(likelihood, Categorical) and temperature:
-        before = 1.0 if likelihood.temperature is None else float(likelihood.temperature)
-        likelihood.temperature = torch.tensor(before * width)
+def _sharpen(likelihood: Likelihood, width: float) -> None:
+    assert isinstance(likelihood, Categorical)
+    before = 1.0 if likelihood.temperature is None else float(likelihood.temperature)
+    likelihood.temperature = torch.tensor(before * width)
 
 
 def _way_back(model: nn.Module, likelihood: Likelihood) -> Callable[[], None]:
     """What puts everything that a calibration changes back to its value now."""
     raws: list[Tensor] = [raw for module in bayesian_modules(model) for raw in module.family.scale_parameters()]
-    raws += [likelihood.raw_noise] if isinstance(likelihood, Gaussian) else []
+    raws += [*likelihood.parameters(), *likelihood.buffers()]
     values = [raw.detach().clone() for raw in raws]
     temperature = getattr(likelihood, "temperature", None)
+    calibrations = calibrations_of(model)
 
     @torch.no_grad()
     def undo() -> None:
@@ -247,11 +286,22 @@ def _way_back(model: nn.Module, likelihood: Likelihood) -> Callable[[], None]:
             raw.copy_(value)
         if isinstance(likelihood, Categorical):
             likelihood.temperature = temperature
+        remember_calibrations(model, calibrations)
 
     return undo
 
 
-def _check(model: object, targets: object, likelihood: object, temperature: bool, given: object) -> None:
+def calibrations_of(model: nn.Module) -> list[dict[str, float]]:
+    """What calibrations of a model found, the numbers of each `Calibration`, in their order; none are undone ones."""
+    return list(vars(bare(model)).get(_PLACE, ()))
+
+
+def remember_calibrations(model: nn.Module, found: Sequence[dict[str, float]]) -> None:
+    """Keep them with the model, in a plain attribute that torch does not look at."""
+    setattr(bare(model), _PLACE, list(found))
+
+
+def _check(model: object, targets: object) -> None:
     if not isinstance(model, nn.Module):
         raise wrong_type("model", model, "be a Bayesian model", "convert a network first: tb.to_bayesian(net)")
     if not isinstance(targets, Tensor):
@@ -259,6 +309,3 @@ def _check(model: object, targets: object, likelihood: object, temperature: bool
     if len(targets) < FEWEST:
         remedy = "hold out more, or keep the model as it is: on so few the best width is mostly luck"
         raise refusal("targets", len(targets), f"be at least {FEWEST} held-out examples", remedy)
-    if temperature and not (isinstance(likelihood, Categorical) and given is not None):
-        remedy = "pass likelihood=tb.Categorical(), and predict with it afterwards: the temperature lives there"
-        raise refusal("temperature", temperature, "come with a Categorical likelihood to keep it in", remedy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tribayes.prediction.predictive import ClassPredictive
+from tribayes.prediction.predictive import ClassPredictive, check_one_label_each
 
 
 def telling_examples(pred: ClassPredictive, targets: Tensor, level: float = 0.95) -> dict[str, int]:
@@ -23,6 +23,7 @@ def telling_examples(pred: ClassPredictive, targets: Tensor, level: float = 0.95
         >>> set(chosen) <= {"sure", "two-way", "hopeless"}
         True
     """
+    check_one_label_each(pred, "telling examples")
     targets = pred.checked_targets(targets)
     correct, certain = pred.correct(targets), pred.certain(level)
     doubtful = ~certain & (~correct | correct.all())
@@ -45,6 +46,7 @@ def confidently_wrong(pred: ClassPredictive, targets: Tensor, level: float = 0.9
         >>> len(confidently_wrong(pred, targets=(pred.label + 1) % 3))
         4
     """
+    check_one_label_each(pred, "a list of examples")
     return _ordered(~pred.correct(targets) & pred.certain(level), -pred.confidence)
 
 

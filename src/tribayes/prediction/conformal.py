@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal, wrong_type
-from tribayes.prediction.predictive import ClassPredictive, Predictive, RegressionPredictive
+from tribayes.prediction.predictive import ClassPredictive, RegressionPredictive, check_one_label_each
+from tribayes.prediction.predictive_base import Predictive
 from tribayes.prediction.source import tails
 
 SCORES = ("probability", "cumulative")
@@ -29,6 +30,10 @@ class Conformal:
     Attributes:
         kind: "values" for regression; for classes the score, "probability" or "cumulative".
         scores: (n,), increasing: how strange the truth of each held-out example looked.
+
+    Example:
+        >>> Conformal("probability", torch.linspace(0.05, 0.95, 19)).threshold(0.9)  # the 18th of 19 scores
+        0.8999...
     """
 
     kind: str
@@ -61,6 +66,7 @@ class Conformal:
         _check_pred(pred, ClassPredictive)
         if self.kind == "values":
             raise refusal("pred", pred, "be about values, as the held-out examples were", "use intervals(...)")
+        check_one_label_each(pred, "conformal sets")
         chosen = _class_scores(pred.mean, self.kind) <= self.threshold(level)
         return chosen.scatter(-1, pred.label.unsqueeze(-1), True)
 
@@ -90,9 +96,16 @@ def conformalise(pred: Predictive, targets: Tensor, score: str = "probability") 
     if score not in SCORES:
         raise refusal("score", score, f"be one of {list(SCORES)}", "correct the word")
     if isinstance(pred, RegressionPredictive):
+        if not bool(pred.std.isfinite().all()):
+            remedy = "use a StudentT with df above 2, or pred.observation_interval"
+            raise refusal(
+                "pred", pred.noise_law, "have a finite standard deviation, which scores are measured in", remedy
+            )
         distance = (pred.checked_targets(targets) - pred.mean).abs() / pred.std
         return Conformal("values", distance.amax(-1).sort().values)
+    _check_pred(pred, ClassPredictive)
     assert isinstance(pred, ClassPredictive)
+    check_one_label_each(pred, "conformal scores")
     truth = pred.checked_targets(targets).unsqueeze(-1)
     return Conformal(score, _class_scores(pred.mean, score).gather(-1, truth).squeeze(-1).sort().values)
 

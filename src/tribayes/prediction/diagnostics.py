@@ -55,6 +55,12 @@ class LayerReport:
     """How much uncertainty each layer brings alone. Prints as a table.
 
     The layers do not add up to the whole: a network is not linear in its weights. `everything` is all layers drawn.
+
+    Example:
+        >>> model = tb.to_bayesian(nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 3)))
+        >>> found = tb.layer_report(model, torch.randn(8, 2), samples=20)
+        >>> list(found.as_dict())
+        ['0', '2', 'all']
     """
 
     rows: tuple[LayerRow, ...]

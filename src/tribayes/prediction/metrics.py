@@ -12,10 +12,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tribayes._arrays import tensor_of
 from tribayes._errors import check_all, check_whole, is_number, refusal, wrong_type
+
+__all__ = [
+    "Reliability",
+    "RiskCoverage",
+    "accuracy_at_coverage",
+    "auroc",
+    "brier_score",
+    "calibration_error",
+    "negative_log_likelihood",
+    "out_of_distribution_auroc",
+    "reliability",
+    "risk_coverage",
+]
 
 BINS = 15  # of the confidence, for calibration: the usual number (Guo et al. 2017)
 
+_MOST_BINS = 1_000_000
 _TOLERANCE = 1e-4  # by which probabilities may miss [0, 1], and their sum 1; more in half precision
 
 
@@ -50,6 +65,7 @@ def class_indices(probabilities: Tensor, targets: Tensor) -> Tensor:
     ValueError: `targets` (=2 at (1,), 1 of 2 entries) must lie in [0, 2); the network has 2 classes.
     """
     count, classes = check_probabilities(probabilities).shape
+    targets = tensor_of("targets", targets)
     if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dtype.is_complex:
         raise wrong_type("targets", targets, "be a tensor of class indices", "convert it with torch.tensor(y)")
     if tuple(targets.shape) != (count,):
@@ -130,7 +146,13 @@ def out_of_distribution_auroc(inside: Tensor, outside: Tensor) -> float:
 
 @dataclass(frozen=True)
 class RiskCoverage:
-    """Keep the examples the model is least uncertain of: share kept → share of errors among them."""
+    """Keep the examples the model is least uncertain of: share kept → share of errors among them.
+
+    Example:
+        >>> curve = risk_coverage(torch.tensor([0.1, 0.9, 0.2, 0.3]), torch.tensor([False, True, False, False]))
+        >>> curve.coverage[2].item(), curve.risk[2].item()  # the surest three of four: none is wrong
+        (0.75, 0.0)
+    """
 
     coverage: Tensor  # (N,), 1/N … 1
     risk: Tensor  # (N,)
@@ -170,7 +192,13 @@ def accuracy_at_coverage(uncertainty: Tensor, wrong: Tensor, coverage: float) ->
 
 @dataclass(frozen=True)
 class Reliability:
-    """The data of a reliability diagram; bins without examples have NaN."""
+    """The data of a reliability diagram; bins without examples have NaN.
+
+    Example:
+        >>> probabilities, targets = torch.tensor([[0.75, 0.25], [0.5, 0.5]]), torch.tensor([0, 1])
+        >>> reliability(probabilities, targets, bins=2).count
+        tensor([1, 1])
+    """
 
     edges: Tensor  # (bins + 1,)
     confidence: Tensor  # (bins,): mean confidence
@@ -187,6 +215,8 @@ def reliability(probabilities: Tensor, targets: Tensor, bins: int = BINS) -> Rel
                 accuracy=tensor([0., 1.], dtype=torch.float64), count=tensor([1, 1]))
     """
     check_whole("bins", bins, "15 is usual", least=1)
+    if bins > _MOST_BINS:
+        raise refusal("bins", bins, f"be at most {_MOST_BINS:,}", "15 is usual")
     targets = class_indices(probabilities, targets).cpu()
     confidence, label = probabilities.double().cpu().max(-1)
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)

@@ -30,6 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tribayes._errors import refusal
 from tribayes._progress import Advance
 from tribayes.nn.preactivation import WeightNoise, Window, preactivation
 from tribayes.nn.stage import restricted
@@ -42,6 +43,7 @@ from tribayes.prediction.sampled import Respondent
 Covariance = Callable[[], Tensor]  # (N, D, D), computed where it is asked for
 
 _WIDEST = 256  # units of a hidden layer whose covariance is carried on
+_MOST_OUTPUTS = 1024  # of an example, whose covariance is formed
 _ENTRIES_AT_ONCE = 2**24  # of a product of weights and variances, for some examples at a time
 _SMALLEST = 2.0**-31  # Sobol points have 30 bits; half a cell off 0 and 1 the quantile function is finite
 
@@ -286,22 +288,31 @@ class MomentPass(Respondent):
         parts = []
         for batch in chunk:
             outputs = self.output_moments(batch)
+            _check_width(outputs)
             mean = outputs.expected.reshape(len(outputs), -1)
             points = gaussian_points(mean, outputs.covariance(), len(indices), self.seed)  # (S, n, D)
             answers = self.likelihood.response(points.reshape(-1, *outputs.shape[1:]))
             parts.append(answers.unflatten(0, points.shape[:2]))
-            advance(len(batch[0]) * len(indices))
+            advance(len(outputs) * len(indices))
         yield torch.cat(parts, dim=1)
 
     def output_moments(self, batch: Batch) -> MomentTensor:
         """Mean and covariance of the network's outputs; a variance of zero where no random weight reaches them."""
         # squares of small scales do not survive half precision
-        with torch.autocast(batch[0].device.type, enabled=False):
+        with torch.autocast(self.device.type, enabled=False):
             outputs = self.outputs(restricted(stand_ins(self.model, MomentWeight.of), self.only), batch)
         if isinstance(outputs, MomentTensor):
             return outputs
         fixed = outputs.float() if outputs.dtype.itemsize < 4 else outputs
         return MomentTensor.of(fixed, torch.zeros_like(fixed))
+
+
+def _check_width(outputs: Tensor) -> None:
+    """Refuse outputs whose covariance, the square of their number, would not be worth it: images, long texts."""
+    numbers = outputs[0].numel()
+    if numbers > _MOST_OUTPUTS:
+        requirement = f"come with at most {_MOST_OUTPUTS:,} outputs per example, but the model has {numbers:,}"
+        raise refusal("samples", "Moments()", requirement, ByMoments.remedy)
 
 
 def normal_points(count: int, dimension: int, seed: int) -> Tensor:

@@ -1,171 +1,33 @@
-"""What S sampled networks say about N examples: of classes, or of values."""
+"""What S sampled networks say about N examples: of classes, of labels, or of values."""
 
 from __future__ import annotations
 
-import copy
-import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from tribayes._errors import check_all, refusal, wrong_type
+from tribayes._arrays import tensor_of
+from tribayes._errors import check_all, check_positive, refusal, wrong_type
+from tribayes.inference.likelihood import Likelihood
+from tribayes.inference.noise import Averages, Noise, NormalNoise
 from tribayes.prediction.metrics import class_indices
-from tribayes.prediction.samples import Drawn, Moments
-from tribayes.prediction.source import Kept, Source, certain, entropy, join, neighbours, tails
-from tribayes.prediction.summary import ClassificationSummary, Coverage, RegressionSummary, origin
+from tribayes.prediction.mixture import mixture_log_density, mixture_quantile
+from tribayes.prediction.predictive_base import DEFAULT_LEVELS, Predictive
+from tribayes.prediction.samples import AutoSamples, Drawn, Moments
+from tribayes.prediction.source import Source, certain, check_levels, entropy, tails
+from tribayes.prediction.summary import ClassificationSummary, Coverage, RegressionSummary
 
-DEFAULT_LEVELS = (0.95, 0.99)
-
+_MOST_NOISE = 1e18  # its square is still a float32
 _SCORES = ["aleatoric", "confidence", "entropy", "epistemic", "std"]
-_BISECTIONS = 60  # halves a bracket down to float64 rounding
-
-
-@dataclass(frozen=True)
-class MonteCarloError:
-    """How far results may be off because only S networks were drawn: one standard error, each (N, C)."""
-
-    mean: Tensor
-    lower: Tensor
-    upper: Tensor
-
-    def as_dict(self) -> dict[str, float]:
-        """The largest of each."""
-        return {name: float(errors.max()) for name, errors in vars(self).items()}
-
-    def __str__(self) -> str:
-        words = "largest standard error from sampling: mean {mean:.3g}, interval bounds {lower:.3g} and {upper:.3g}"
-        return words.format(**self.as_dict())
-
-
-class Predictive(ABC):
-    """The posterior predictive by sampling. Made by `tribayes.predict`; all tensors live on the CPU."""
-
-    _columns: ClassVar[str]  # what the C are
-
-    def __init__(self, source: Source, origin: Drawn | Moments) -> None:
-        self._source, self.origin = source, origin
-        self._intervals: dict[float, tuple[Tensor, Tensor]] = {}
-
-    @property
-    def samples(self) -> Tensor:
-        """(S, N, C): what each sampled network said."""
-        return self._source.samples
-
-    @property
-    def keeps_samples(self) -> bool:
-        """Whether every sample is held, or only what was asked for (`keep_samples=False`)."""
-        return isinstance(self._source, Kept)
-
-    @property
-    def mean(self) -> Tensor:
-        """(N, C): the average over the sampled networks."""
-        return self._source.mean
-
-    @property
-    def sample_indices(self) -> tuple[int, ...]:
-        """The numbers of the networks that were drawn; none where moments answered."""
-        return self.origin.indices if isinstance(self.origin, Drawn) else ()
-
-    @property
-    def sample_count(self) -> int:
-        """S, the number of networks drawn; 0 for `Moments`, which draws none: its `samples` are points."""
-        return len(self.sample_indices)
-
-    def __len__(self) -> int:
-        return len(self.mean)
-
-    def __repr__(self) -> str:
-        count, width = self.mean.shape
-        return f"{type(self).__name__}({count} examples, {width} {self._columns}, {origin(self.sample_count)})"
-
-    def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
-        """(lower, upper), each (N, C): the α/2 and 1 − α/2 quantiles of the sampled outputs, 1 − α = level."""
-        probabilities = tails(level)
-        if level not in self._intervals:
-            lower, upper = self._source.quantiles(probabilities)
-            self._intervals[level] = lower, upper
-        return self._intervals[level]
-
-    def monte_carlo_error(self, level: float = 0.95) -> MonteCarloError:
-        """One standard error of the mean, and of both bounds of the interval, from drawing only S networks.
-
-        The mean's is the standard deviation over √S. A quantile's is half the distance between the empirical quantiles
-        one standard error of the distribution function, √(p(1 − p)/S), below and above it: no density is assumed.
-        """
-        if isinstance(self.origin, Moments):
-            requirement = "be drawn networks for an error of sampling"
-            raise refusal("samples", self.origin, requirement, "this one is exact there")
-        self.interval(level)  # refuses, by its own name, a level that was not prepared
-        around = [self._source.quantiles(neighbours(tail, self.sample_count)) for tail in tails(level)]
-        lower, upper = ((above - below) / 2 for below, _, above in around)
-        return MonteCarloError(self._source.std / self.sample_count**0.5, lower, upper)
-
-    @abstractmethod
-    def summary(self, targets: Tensor, levels: Sequence[float] = DEFAULT_LEVELS) -> Any:
-        """How good the prediction is, given the truth."""
-
-    @staticmethod
-    def merge(parts: Sequence[Predictive], along: str = "samples") -> Predictive:
-        """Put together what several processes predicted.
-
-        Args:
-            parts: predictions with the same seed.
-            along: "samples" where each process drew other networks for the same examples (`samples=range(0, 100)`,
-                `samples=range(100, 200)`); "examples" where each took other examples, in this order.
-        """
-        parts = list(parts)
-        if along not in ("samples", "examples"):
-            raise refusal("along", along, 'be "samples" or "examples"', "correct the word")
-        if not parts or not all(isinstance(part, Predictive) for part in parts):
-            raise wrong_type("parts", parts, "be predictions, at least one", "pass what tribayes.predict returned")
-        kinds = list(dict.fromkeys(part._kind for part in parts))
-        _check_alike(kinds, "be of one kind, with one seed and one noise", "predict every part with the same arguments")
-        return parts[0]._joined_samples(parts) if along == "samples" else parts[0]._joined_examples(parts)
-
-    def _joined_samples(self, parts: Sequence[Predictive]) -> Self:
-        if isinstance(self.origin, Moments):
-            raise refusal("parts", "by moments", "have drawn samples", 'use along="examples"')
-        indices = [index for part in parts for index in part.sample_indices]
-        if len(set(indices)) != len(indices):
-            remedy = "give each process its own range of sample numbers"
-            raise refusal("parts", sorted(indices)[:8], "have drawn different samples", remedy)
-        shapes = [tuple(part.mean.shape) for part in parts]
-        _check_alike(shapes, "be about the same examples", 'use along="examples" for different ones')
-        order = torch.tensor(indices).argsort()
-        samples = torch.cat([part.samples for part in parts])[order]
-        return self._with(Kept(samples), Drawn(self.origin.seed, tuple(sorted(indices))))
-
-    def _joined_examples(self, parts: Sequence[Predictive]) -> Self:
-        if len({part.sample_indices for part in parts}) > 1:
-            counts = [part.sample_count for part in parts]
-            raise refusal("parts", counts, "have drawn the same samples", 'use along="samples" for different ones')
-        widths = [part.mean.shape[1] for part in parts]
-        _check_alike(widths, "have as many outputs each", "predict every part with the same model")
-        return self._with(join([part._source for part in parts]), self.origin)
-
-    @property
-    def _kind(self) -> tuple[object, ...]:
-        """What parts of one prediction have in common."""
-        return type(self).__name__, self.origin.seed if isinstance(self.origin, Drawn) else self.origin
-
-    def _with(self, source: Source, origin: Drawn | Moments) -> Self:
-        """The same kind of prediction from another source."""
-        other = copy.copy(self)
-        other._source, other.origin, other._intervals = source, origin, {}
-        return other
-
-
-def _check_alike(values: Sequence[object], requirement: str, remedy: str) -> None:
-    if len(set(values)) > 1:
-        raise refusal("parts", values, requirement, remedy)
 
 
 class ClassPredictive(Predictive):
     """Class probabilities (N, C) as the average of S sampled networks, and how far these differ.
+
+    Of pixels or tokens the probabilities are (N, C, …), or (N, …, C) by the likelihood's `class_axis`, as the logits
+    are; what there is one of for each position (label, confidence, entropies, certain) is (N, …).
 
     Example:
         >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
@@ -176,25 +38,65 @@ class ClassPredictive(Predictive):
 
     _columns = "classes"
 
+    def __init__(
+        self, source: Source, origin: Drawn | Moments, class_axis: int = 1, ignore_index: int | None = None
+    ) -> None:
+        super().__init__(source, origin)
+        self.class_axis, self.ignore_index = class_axis, ignore_index
+
+    @classmethod
+    def of(cls, likelihood: Likelihood, source: Source, origin: Drawn | Moments) -> Self:
+        return cls(source, origin, getattr(likelihood, "class_axis", 1), getattr(likelihood, "ignore_index", None))
+
+    @classmethod
+    def settled(cls, likelihood: Likelihood, samples: Tensor, auto: AutoSamples) -> bool:
+        del likelihood
+        return auto.enough(samples, classes=True)
+
+    @property
+    def class_last(self) -> Tensor:
+        """(N, …, C): the mean probabilities with the classes last, whatever `class_axis` is."""
+        return self._source.mean
+
+    @property
+    def class_last_samples(self) -> Tensor:
+        """(S, N, …, C): the same of every sampled network."""
+        return self._source.samples
+
+    @property
+    def one_label_each(self) -> bool:
+        """Whether the probabilities are (N, C): one label per example, and not one per pixel, token or question."""
+        return self._source.mean.ndim == 2
+
+    def _shown(self, values: Tensor) -> Tensor:
+        if self.class_axis == -1 or self.one_label_each:
+            return values
+        return values.movedim(-1, values.ndim - self._source.mean.ndim + 1)
+
+    def _extent(self) -> str:
+        count, *space, classes = self._source.mean.shape
+        positions = f" of {' × '.join(map(str, space))}" if space else ""
+        return f"{count} examples{positions}, {classes} {self._columns}"
+
     @property
     def label(self) -> Tensor:
         """(N,): the most probable class; the smallest index among equals."""
-        return self.mean.argmax(-1)
+        return self.class_last.argmax(-1)
 
     @property
     def confidence(self) -> Tensor:
         """(N,): the probability of the label."""
-        return self.mean.amax(-1)
+        return self.class_last.amax(-1)
 
     @property
     def std(self) -> Tensor:
         """(N, C): standard deviation of a class's probability over the sampled networks."""
-        return self._source.std
+        return self._shown(self._source.std)
 
     @property
     def entropy(self) -> Tensor:
         """(N,), nats: total uncertainty, the entropy of the mean probabilities."""
-        return entropy(self.mean)
+        return entropy(self.class_last)
 
     @property
     def aleatoric(self) -> Tensor:
@@ -211,7 +113,10 @@ class ClassPredictive(Predictive):
 
         Intervals that only touch do overlap.
         """
-        return certain(*self.interval(level), self.label)
+        if self.sample_count == 1:
+            remedy = "a single network has no doubts: draw more, such as samples=200"
+            raise refusal("samples", 1, "be at least 2 to tell certain from uncertain", remedy)
+        return certain(*self._bounds(level), self.label)
 
     def uncertainty(self, score: str = "entropy") -> Tensor:
         """(N,): an uncertainty by name, larger where less is known.
@@ -222,26 +127,104 @@ class ClassPredictive(Predictive):
             raise refusal("score", score, f"be one of {_SCORES}", "correct the word")
         if score == "confidence":
             return 1 - self.confidence
+        if score == "std":
+            return self._source.std.gather(-1, self.label.unsqueeze(-1)).squeeze(-1)
         value: Tensor = getattr(self, score)
-        return value.gather(-1, self.label.unsqueeze(-1)).squeeze(-1) if score == "std" else value
+        return value
 
     def correct(self, targets: Tensor) -> Tensor:
-        """(N,) bool: whether the label is the true class."""
+        """(N,) bool: whether the label is the true class; False where the truth is ignored."""
         return self.label == self.checked_targets(targets)
 
     def summary(self, targets: Tensor, levels: Sequence[float] = DEFAULT_LEVELS) -> ClassificationSummary:
-        """Error, NLL, Brier score, ECE, and certain/uncertain × correct/wrong at each level. Prints as a table."""
+        """Error, NLL, Brier score, ECE, and certain/uncertain × correct/wrong at each level. Prints as a table.
+
+        Of pixels or tokens every one counts, but for those that are ignored.
+        """
         targets = self.checked_targets(targets)
-        flags = {level: self.certain(level) for level in levels}
-        return ClassificationSummary.of(self.mean, targets, flags, self.uncertainty("entropy"), self.sample_count)
+        check_levels(levels)
+        judged = self.judged(targets)
+        flags = {level: self.certain(level)[judged] for level in levels}
+        mean, score = self.class_last[judged], self.uncertainty("entropy")[judged]
+        return ClassificationSummary.of(mean, targets[judged], flags, score, self.sample_count)
+
+    def judged(self, targets: Tensor) -> Tensor:
+        """(N, …) bool: which targets count: all but those that are ignored."""
+        return torch.ones_like(targets, dtype=torch.bool) if self.ignore_index is None else targets != self.ignore_index
 
     def checked_targets(self, targets: Tensor) -> Tensor:
-        """The true classes on the CPU; an error unless there is one in [0, C) for each example."""
-        return class_indices(self.mean, targets)
+        """The true classes (N, …) on the CPU; an error unless there is one in [0, C), or ignored, for each label."""
+        if self.one_label_each and self.ignore_index is None:
+            return class_indices(self.class_last, targets)
+        targets = tensor_of("targets", targets)
+        if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dtype.is_complex:
+            raise wrong_type("targets", targets, "be a tensor of class indices", "convert it with torch.tensor(y)")
+        expected = tuple(self.class_last.shape[:-1])
+        if tuple(targets.shape) != expected:
+            requirement = f"have the shape {expected} for probabilities {tuple(self.mean.shape)}"
+            requirement += f" with the classes on axis {self.class_axis}"
+            raise refusal("targets", targets, requirement, "check the order of the data")
+        targets = targets.cpu().long()
+        judged = self.judged(targets)
+        if not bool(judged.any()):
+            remedy = "there is nothing to judge by"
+            raise refusal("targets", targets, f"hold other labels than {self.ignore_index}, which is ignored", remedy)
+        class_indices(self.class_last[judged], targets[judged])
+        return targets
+
+    @property
+    def _kind(self) -> tuple[object, ...]:
+        return super()._kind if self.one_label_each else (*super()._kind, self.class_axis)
+
+
+def check_one_label_each(pred: ClassPredictive, purpose: str) -> None:
+    """Refuse a prediction of pixels, tokens or several questions where an example has to have one label.
+
+    The positions of one example are not drawn independently of each other, so they cannot stand for examples.
+    """
+    if not pred.one_label_each:
+        requirement = f"have one label per example, (N, C), for {purpose}"
+        raise refusal("pred", pred, requirement, "see pred.label, pred.certain and pred.summary for every position")
+
+
+class LabelPredictive(ClassPredictive):
+    """Any number of answers yes or no, (N, L): probabilities of yes, and for each its own interval and decision.
+
+    `label` is 1 where yes is the more probable; it is `certain` where the interval of its probability lies on one side
+    of one half.
+
+    Example:
+        >>> model, x = tribayes.to_bayesian(nn.Linear(4, 3)), torch.randn(5, 4)
+        >>> pred = tribayes.predict(model, x, likelihood=tribayes.MultiLabel(), progress=False)
+        >>> pred.mean.shape, pred.label.shape, pred.certain(0.95).shape
+        (torch.Size([5, 3]), torch.Size([5, 3]), torch.Size([5, 3]))
+    """
+
+    _columns = "labels"
+
+    def _shown(self, values: Tensor) -> Tensor:
+        return values[..., 1]
+
+    def _extent(self) -> str:
+        return Predictive._extent(self)
+
+    def checked_targets(self, targets: Tensor) -> Tensor:
+        """The true answers (N, L) on the CPU; an error unless each is 0 or 1, or False or True."""
+        targets = tensor_of("targets", targets)
+        if not isinstance(targets, Tensor):
+            raise wrong_type("targets", targets, "be a tensor", "convert it with torch.tensor(y)")
+        if targets.shape != self.mean.shape:
+            requirement = f"have the shape {tuple(self.mean.shape)}, one answer per label"
+            raise refusal("targets", targets, requirement, "check the data")
+        targets = targets.cpu()
+        check_all("targets", targets, (targets == 0) | (targets == 1), "be 0 or 1", "1 is yes")
+        return targets.long()
 
 
 class RegressionPredictive(Predictive):
     """Predicted values (N, D): `interval` is for the function, `observation_interval` for a new observation.
+
+    What a new observation may be is a mixture over the sampled networks, each with the `noise_law` of the likelihood.
 
     Example:
         >>> model, x = tribayes.to_bayesian(nn.Linear(4, 1)), torch.randn(5, 4)
@@ -251,19 +234,41 @@ class RegressionPredictive(Predictive):
 
     _columns = "outputs"
 
-    def __init__(self, source: Source, origin: Drawn | Moments, noise: float) -> None:
+    def __init__(self, source: Source, origin: Drawn | Moments, noise: float | Noise) -> None:
         super().__init__(source, origin)
-        self.noise = noise
+        self.noise_law = noise if isinstance(noise, Noise) else NormalNoise(noise)
+
+    @classmethod
+    def of(cls, likelihood: Likelihood, source: Source, origin: Drawn | Moments) -> Self:
+        return cls(source, origin, likelihood.noise_law())
+
+    @classmethod
+    def settled(cls, likelihood: Likelihood, samples: Tensor, auto: AutoSamples) -> bool:
+        return auto.enough(_places(samples, likelihood.noise_law()), classes=False)
+
+    def _shown(self, values: Tensor) -> Tensor:
+        return _places(values, self.noise_law)
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the observation noise, where it is one number: of a Gaussian likelihood."""
+        if not isinstance(self.noise_law, NormalNoise):
+            remedy = "see pred.noise_law, or pred.aleatoric for its variance"
+            raise refusal("noise", self.noise_law, "be one standard deviation", remedy)
+        return self.noise_law.scale
 
     @property
     def epistemic(self) -> Tensor:
         """(N, D): variance of the function over the sampled networks."""
-        return self._source.std.square()
+        return self._shown(self._source.std).square()
 
     @property
     def aleatoric(self) -> Tensor:
-        """(N, D): variance of the observation noise, the same everywhere."""
-        return torch.full_like(self.mean, self.noise**2)
+        """(N, D): variance of the observation noise, on average over the sampled networks."""
+        count = self.sample_count if isinstance(self.origin, Drawn) else self.origin.points
+        mean, std = self._source.mean, self._source.std
+        known = self.noise_law.mean_variance(Averages(mean, mean.square() + std.square() * (count - 1) / count))
+        return self.noise_law.law(self._source.samples).stddev.square().mean(0) if known is None else known
 
     @property
     def std(self) -> Tensor:
@@ -273,37 +278,47 @@ class RegressionPredictive(Predictive):
     def observation_interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """(lower, upper), each (N, D): an interval for a new observation.
 
-        Exact quantiles of the mixture (1/S) Σ N(f_s, noise²), found by bisection of its distribution function.
+        Exact quantiles of the mixture (1/S) Σ p(y | f_s), found by bisection of its distribution function. Those of
+        counts are whole numbers, so the interval, with both of its ends, holds at least its level.
         """
-        lower, upper = (self._mixture_quantile(tail) for tail in tails(level))
+        quantiles = (mixture_quantile(self.noise_law, self._source.samples, tail) for tail in tails(level))
+        lower, upper = (quantile.to(self.mean.dtype) for quantile in quantiles)
         return lower, upper
 
     def log_density(self, targets: Tensor) -> Tensor:
-        """(N,): log predictive density of the targets, ln (1/S) Σ_s N(y; f_s, noise²), summed over outputs."""
-        targets = self.checked_targets(targets)
-        standard = (targets - self.samples) / self.noise  # (S, N, D)
-        log_normal = -0.5 * standard.square() - math.log(self.noise) - 0.5 * math.log(2 * math.pi)
-        return log_normal.sum(-1).logsumexp(0) - math.log(len(self.samples))
+        """(N,): log predictive density of the targets, ln (1/S) Σ_s p(y | f_s); of counts their log probability.
 
-    def with_noise(self, noise: float) -> Self:
-        """The same prediction, with another standard deviation of the observation noise."""
+        It is that of all values of an example together: given f_s their noises are independent.
+        """
+        return mixture_log_density(self.noise_law, self._source.samples, self.checked_targets(targets))
+
+    def with_noise(self, noise: float | Noise) -> Self:
+        """The same prediction with another noise: a `Noise`, or the standard deviation of a normal one."""
+        if not isinstance(noise, Noise):
+            check_positive("noise", noise, "pass a standard deviation")
+            if noise > _MOST_NOISE:
+                remedy = "its square would overflow; rescale the targets"
+                raise refusal("noise", noise, f"be at most {_MOST_NOISE:g}", remedy)
         other = self._with(self._source, self.origin)
-        other.noise = noise
+        other.noise_law = noise if isinstance(noise, Noise) else NormalNoise(noise)
         return other
 
     def summary(self, targets: Tensor, levels: Sequence[float] = DEFAULT_LEVELS) -> RegressionSummary:
         """RMSE, log predictive density, and how many observations the intervals cover. Prints as a table."""
         targets = self.checked_targets(targets)
+        check_levels(levels)
         coverage = {}
         for level in levels:
             lower, upper = self.observation_interval(level)
             covered = ((lower <= targets) & (targets <= upper)).double().mean()
             coverage[level] = Coverage(float(covered), float((upper - lower).mean()))
         rmse, density = (self.mean - targets).square().mean().sqrt(), self.log_density(targets).mean()
-        return RegressionSummary(len(targets), self.sample_count, float(rmse), float(density), coverage)
+        whole = self.noise_law.whole
+        return RegressionSummary(len(targets), self.sample_count, float(rmse), float(density), coverage, whole)
 
     def checked_targets(self, targets: Tensor) -> Tensor:
         """The observed values as (N, D) on the CPU; (N,) is taken for one output."""
+        targets = tensor_of("targets", targets)
         if not isinstance(targets, Tensor):
             raise wrong_type("targets", targets, "be a tensor", "convert it with torch.tensor(y)")
         shaped = targets.cpu().to(self.mean.dtype)
@@ -312,18 +327,17 @@ class RegressionPredictive(Predictive):
             requirement = f"have the shape {tuple(self.mean.shape)}, one row per example"
             raise refusal("targets", targets, requirement, "check the data")
         check_all("targets", shaped, shaped.isfinite(), "be finite", "clean the data")
+        if self.noise_law.whole:
+            counted = (shaped >= 0) & (shaped == shaped.round())
+            check_all("targets", shaped, counted, "be whole numbers, not negative", "pass counts")
         return shaped
-
-    def _mixture_quantile(self, probability: float) -> Tensor:
-        centres = self.samples.double()
-        reach = self.noise * 10  # the bracket's margin: a normal is within ten deviations but for 1e-23
-        low, high = centres.amin(0) - reach, centres.amax(0) + reach
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            below = torch.special.ndtr((middle - centres) / self.noise).mean(0) < probability
-            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        return ((low + high) / 2).to(self.mean.dtype)
 
     @property
     def _kind(self) -> tuple[object, ...]:
-        return (*super()._kind, self.noise)
+        noise = self.noise_law
+        return (*super()._kind, noise.scale if isinstance(noise, NormalNoise) else noise)
+
+
+def _places(said: Tensor, noise: Noise) -> Tensor:
+    """The part of what was said that is the function: the first of its numbers."""
+    return said if noise.numbers == 1 else said[..., : said.shape[-1] // noise.numbers]

@@ -9,10 +9,11 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import refusal
 from tribayes._graphs import RecordedCall, WaitsForDevice
 from tribayes._progress import Advance
 from tribayes.inference.likelihood import Likelihood
+from tribayes.nn.answer import Output, counted, remembered_output
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.stage import ModelDraw, Stage, chosen_names, restricted, sample_model
 from tribayes.nn.twin import is_compiled
@@ -24,6 +25,7 @@ from tribayes.prediction.inputs import Batch
 
 _WORTH_RECORDING = 16  # passes of a compiled network, from which on a recording pays
 _WARM_UP = 2
+ROWS_REMEDY = "check its forward method, and which part of its answer counts (`output`)"
 _GROUP = 16  # rows of answers that are brought while the GPU computes as many more
 
 
@@ -32,13 +34,22 @@ class Respondent:
 
     runs_compiled: ClassVar[bool] = True  # what `torch.compile` made of a model, rather than the model itself
 
-    def __init__(self, model: nn.Module, likelihood: Likelihood, seed: int, where: str | Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        likelihood: Likelihood,
+        seed: int,
+        where: str | Sequence[str] | None,
+        output: Output = None,
+    ) -> None:
         if is_compiled(model) and not self.runs_compiled:
             model = model.get_submodule("_orig_mod")
         self.model, self.likelihood, self.seed = model, likelihood, seed
+        self.output = remembered_output(model) if output is None else output
         self.only = chosen_names(model, where)
         self.stage = Stage(model, evaluation=True)
         self._form = for_tensor_cores(model)
+        self.device = next(model.parameters()).device
 
     def width(self, batch: Batch) -> int:
         """Numbers of the response to one example, by the mean network."""
@@ -51,14 +62,13 @@ class Respondent:
         return self.likelihood.response(outputs.float() if outputs.dtype.itemsize < 4 else outputs)
 
     def outputs(self, draw: ModelDraw, batch: Batch) -> Tensor:
-        """What the model returns: a tensor with one row per example, or an error."""
+        """What counts of the model's answer: a tensor with one row per example, or an error."""
         with self._form:  # not around the draws: it would look at each of their operations
-            outputs = self.stage.run(draw, *batch)
-        if not isinstance(outputs, Tensor):
-            raise wrong_type("model", type(outputs).__name__, "return a tensor", "wrap it to return the logits alone")
-        if outputs.shape[:1] != batch[0].shape[:1]:
-            expected = f"return one row for each of its {len(batch[0])} inputs"
-            raise refusal("model", tuple(outputs.shape), expected, "check its forward method")
+            answer = self.stage.run(draw, *batch.arguments.args, **batch.arguments.kwargs)
+            outputs = counted(answer, self.output)
+        if not outputs.ndim or len(outputs) != (len(outputs) if batch.rows is None else batch.rows):
+            expected = f"return one row for each of its {'' if batch.rows is None else f'{batch.rows} '}inputs"
+            raise refusal("model", tuple(outputs.shape), expected, ROWS_REMEDY)
         return outputs
 
 
@@ -94,7 +104,7 @@ class RecordedAsking:
 
     def __init__(self, networks: SampledNetworks, example: Batch) -> None:
         self._networks, self._modules = networks, bayesian_modules(networks.model)
-        device = example[0].device
+        device = networks.device
         seeds = tuple(torch.zeros(1, dtype=torch.int64, device=device) for _ in self._modules)
         self._call = RecordedCall(self._one, (seeds, example), device, warm_up=_WARM_UP)
         self._seeds, self._places = self._call.places

@@ -9,6 +9,8 @@ from torch import Tensor
 from tribayes._errors import check_whole, is_number, refusal, wrong_type
 from tribayes.prediction.source import average, certain, quantiles, tails
 
+_MOST = 1_000_000  # samples
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -85,3 +87,17 @@ class AutoSamples:
         sure, new_sure = certain(before[0], before[1], label), certain(after[0], after[1], new_label)
         changed = (label != new_label) | (sure != new_sure)
         return float(changed.double().mean()) <= self.tolerance
+
+
+def numbers_of(samples: object, kinds: str = "a number or a range", remedy: str = "pass e.g. samples=200") -> range:
+    """The numbers of the samples that were asked for: so many, or these; an error for anything but `kinds`."""
+    indices = range(samples) if isinstance(samples, int) and not isinstance(samples, bool) else samples
+    if not isinstance(indices, range):
+        raise wrong_type("samples", samples, f"be {kinds}", remedy)
+    if indices.stop - indices.start > _MOST:
+        requirement = f"name at most {_MOST:,} samples"
+        raise refusal("samples", samples, requirement, "the error of sampling is far below the rest by then")
+    if len(indices) < 1 or indices[0] < 0 or indices.step != 1:
+        requirement = "name at least one sample, counting from 0 up without gaps"
+        raise refusal("samples", samples, requirement, "pass e.g. samples=200, or range(0, 100)")
+    return indices

@@ -111,7 +111,7 @@ def entropy(probabilities: Tensor) -> Tensor:
 def quantiles(samples: Tensor, probabilities: Sequence[float]) -> Tensor:
     """Quantiles over the first axis: (S, N, C) → (len(probabilities), N, C).
 
-    torch.quantile refuses more than 16 million entries; this sorts a block of examples at a time.
+    torch.quantile refuses more than 16 million entries; this sorts a block at a time, also of one large example.
 
     >>> quantiles(torch.arange(5.0).reshape(5, 1, 1), (0.25, 0.9)).flatten()
     tensor([1.0000, 3.6000])
@@ -119,11 +119,11 @@ def quantiles(samples: Tensor, probabilities: Sequence[float]) -> Tensor:
     last = len(samples) - 1
     places = [(probability * last, math.floor(probability * last)) for probability in probabilities]
     blocks = []
-    for block in samples.split(max(1, _ENTRIES_AT_ONCE // max(1, samples[:, :1].numel())), dim=1):
-        ordered = block.movedim(0, -1).sort(dim=-1).values  # (N, C, S): sorting is fastest along the last axis
+    for block in samples.flatten(1).split(max(1, _ENTRIES_AT_ONCE // len(samples)), dim=1):
+        ordered = block.movedim(0, -1).sort(dim=-1).values  # (n, S): sorting is fastest along the last axis
         between = [ordered[..., i].lerp(ordered[..., min(i + 1, last)], place - i) for place, i in places]
         blocks.append(torch.stack(between))
-    return torch.cat(blocks, dim=1)
+    return torch.cat(blocks, dim=1).unflatten(1, samples.shape[1:])
 
 
 def tails(level: float) -> tuple[float, float]:
@@ -141,6 +141,14 @@ def tails(level: float) -> tuple[float, float]:
         raise refusal("level", level, "lie strictly between 0 and 1", "pass e.g. 0.95 for a 95 % interval")
     alpha = 1 - float(level)
     return alpha / 2, 1 - alpha / 2
+
+
+def check_levels(levels: object) -> None:
+    """Refuse what is no sequence of credibility levels."""
+    if not isinstance(levels, Sequence) or isinstance(levels, str):
+        raise wrong_type("levels", levels, "be a sequence of levels", "pass e.g. levels=(0.95,)")
+    for level in levels:
+        tails(level)
 
 
 def certain(lower: Tensor, upper: Tensor, label: Tensor) -> Tensor:

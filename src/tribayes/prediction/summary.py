@@ -205,12 +205,14 @@ class RegressionSummary:
     rmse: float
     log_likelihood: float  # mean log predictive density, nats per example
     coverage: Mapping[float, Coverage]
+    counts: bool = False  # whether values are whole numbers, whose intervals hold at least their level
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is wrong beyond chance, in words."""
-        found = self.coverage.items()
-        return tuple(text for level, one in found for text in coverage_remarks(level, one.covered, self.examples))
+        found = [(level, one.covered) for level, one in self.coverage.items()]
+        judged = [(level, covered) for level, covered in found if covered < level or not self.counts]
+        return tuple(text for level, covered in judged for text in coverage_remarks(level, covered, self.examples))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers by name; `coverage` is level → share covered and mean width."""
@@ -219,13 +221,15 @@ class RegressionSummary:
     def rows(self) -> list[ScoreRow]:
         """Every score with its value as text, and what it means."""
         density = f"{number(self.log_likelihood, 4)} nats per example"
+        kind = "probability" if self.counts else "density"
         rows = [
             ScoreRow("root mean square error", f"{self.rmse:.4g}", "distance of means and observations, 0 is best"),
-            ScoreRow("log predictive density", density, "of the observations, larger is better"),
+            ScoreRow(f"log predictive {kind}", density, "of the observations, larger is better"),
         ]
         for level, found in self.coverage.items():
             share = f"{percent(found.covered, 1)} (mean width {found.width:.4g})"
-            meaning = f"share of observations inside their interval, {level_text(level)} is best"
+            best = f"{level_text(level)} {'or a little more ' if self.counts else ''}is best"
+            meaning = f"share of observations inside their interval, {best}"
             rows.append(ScoreRow(f"covered at {level_text(level)}", share, meaning))
         return rows
 

@@ -1,0 +1,166 @@
+"""The likelihood decides what is predicted: the given one, else the remembered one, else classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tribayes as tb
+from tests.prediction.models import classifier, inputs, predict, refused, regressor
+from tribayes.inference.memory import remember
+from tribayes.prediction.answers import predictive_from
+
+
+class Undeclared(tb.Likelihood):
+    """A likelihood that can be trained with, and does not say what it predicts."""
+
+    def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs - targets).abs().flatten(1).sum(1)
+
+    def response(self, outputs: Tensor) -> Tensor:
+        return outputs
+
+
+class Silent(Undeclared):
+    """It says values, and not how observations scatter about them."""
+
+    predicts = "values"
+
+
+class Count(tb.Predictive):
+    """A prediction of one's own."""
+
+    def summary(self, targets: Tensor, levels: Sequence[float] = ()) -> int:
+        return len(targets) + len(levels)
+
+
+class Own(Undeclared):
+    predicts = Count
+
+
+def test_what_declares_nothing_is_refused_before_any_network_is_asked() -> None:
+    text = (
+        "`likelihood` (='Undeclared') must declare what it predicts, but says predicts = None; set its class attribute "
+        "`predicts` to one of ['classes', 'labels', 'values'], or to a tb.Predictive of your own."
+    )
+    with refused(text):
+        predict(regressor(), inputs(), 3, likelihood=Undeclared())
+
+
+def test_values_need_a_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And it is said before any network is asked."""
+    monkeypatch.setattr(Silent, "response", lambda *_: pytest.fail("it was asked"))
+    text = (
+        "`likelihood` (='Silent') must say how observations scatter about its values; "
+        "let noise_law() return e.g. tb.NormalNoise(scale)."
+    )
+    with refused(text):
+        predict(regressor(), inputs(), 3, likelihood=Silent())
+
+
+def test_a_prediction_of_ones_own_is_made() -> None:
+    pred = predict(regressor(), inputs(), 3, likelihood=Own())
+    assert type(pred) is Count
+    assert pred.samples.shape == (3, 15, 1)
+    assert pred.summary(inputs()) == 15
+    text = (
+        "`samples` (=AutoSamples(tolerance=0.005, cap=1600, level=0.95, first=50)) must be a number for a Count, "
+        "which knows no decisions; name how many networks to draw, e.g. samples=200."
+    )
+    with refused(text):
+        predict(regressor(), inputs(), tb.AutoSamples(), likelihood=Own())
+    with pytest.raises(ValueError, match="must predict classes, labels or values, but it predicts a Count"):
+        tb.calibrate(regressor(), torch.zeros(30, 4).double(), torch.zeros(30), Own(), progress=False)
+    with pytest.raises(TypeError, match="must be a ClassPredictive"):
+        tb.conformalise(pred, inputs())
+
+
+def test_the_model_knows_what_it_was_trained_with() -> None:
+    model = regressor(outputs=2)
+    targets = inputs()[:, :2]
+    elbo = tb.ELBO(tb.Gaussian(0.5), data_size=15)
+    tb.fit(model, elbo, [(inputs(), targets)], torch.optim.SGD(model.parameters(), lr=0.01), progress=False)
+    remembered = predict(model, inputs(), 5)
+    assert isinstance(remembered, tb.RegressionPredictive)
+    assert torch.equal(
+        remembered.log_density(targets), predict(model, inputs(), 5, elbo.likelihood).log_density(targets)
+    )
+    assert isinstance(
+        predict(model, inputs(), 5, likelihood=tb.Categorical()), tb.ClassPredictive
+    )  # the given one wins
+    report = tb.layer_report(model, inputs(), samples=5)
+    assert report.everything.epistemic == pytest.approx(float(remembered.epistemic.mean()))
+
+
+def test_a_model_that_knows_of_none_is_a_classifier() -> None:
+    assert isinstance(predict(classifier(), inputs(), 3), tb.ClassPredictive)
+
+
+def test_calibration_takes_the_remembered_one_and_keeps_the_temperature_in_it() -> None:
+    model, likelihood = classifier(), tb.Categorical()
+    remember(model, likelihood)
+    found = tb.calibrate(model, inputs(40), torch.arange(40) % 3, temperature=True, samples=5, progress=False)
+    assert likelihood.temperature is not None
+    assert float(likelihood.temperature) == pytest.approx(found.temperature)
+    found.undo()
+    assert likelihood.temperature is None
+
+
+@pytest.mark.parametrize("likelihood", [tb.StudentT(df=5.0, scale=0.1), tb.HeteroscedasticGaussian()])
+def test_calibration_widens_every_noise(likelihood: tb.Likelihood) -> None:
+    model = regressor(outputs=2 if isinstance(likelihood, tb.HeteroscedasticGaussian) else 1)
+    before = likelihood.noise_law()
+    targets = 30 * torch.randn(40, generator=torch.Generator().manual_seed(0)).double()
+    found = tb.calibrate(model, inputs(40), targets, likelihood, samples=5, progress=False)
+    assert found.noise_factor > 2
+    assert found.after < found.before
+    again = predict(model, inputs(40), 5, likelihood=likelihood)
+    assert -float(again.log_density(targets).mean()) == pytest.approx(found.after, rel=1e-5)
+    found.undo()
+    assert likelihood.noise_law() == before
+
+
+def test_calibration_of_counts_sets_the_weights_alone() -> None:
+    found = tb.calibrate(regressor(), inputs(40), torch.arange(40) % 4, tb.Poisson(), samples=5, progress=False)
+    assert found.noise_factor == 1.0
+    assert found.after <= found.before
+
+
+def test_conformal_intervals_of_counts_and_outliers() -> None:
+    targets = torch.arange(40) % 4
+    for likelihood in (tb.Poisson(), tb.StudentT(df=3.0)):
+        pred = predict(regressor(), inputs(40), 9, likelihood=likelihood)
+        lower, upper = tb.conformalise(pred, targets).intervals(pred, 0.9)
+        assert ((lower[:, 0] <= targets) & (targets <= upper[:, 0])).double().mean() >= 0.9
+    text = (
+        "`pred` (=StudentTNoise(df=2.0, scale=1.0)) must have a finite standard deviation, which scores are measured "
+        "in; use a StudentT with df above 2, or pred.observation_interval."
+    )
+    with refused(text):
+        tb.conformalise(predict(regressor(), inputs(40), 3, likelihood=tb.StudentT(df=2.0)), targets)
+
+
+def test_raw_outputs_of_any_networks_become_a_prediction() -> None:
+    model = classifier()
+    stacked = torch.stack([model(inputs()) for _ in range(6)]).detach()
+    pred = predictive_from(tb.Categorical(), stacked)
+    assert torch.equal(pred.samples, stacked.softmax(-1))
+    reduced = predictive_from(tb.Categorical(), stacked, keep_samples=False, levels=(0.9,))
+    assert torch.equal(reduced.interval(0.9)[0], pred.interval(0.9)[0])
+    values = predictive_from(tb.Gaussian(0.5), stacked[..., 0])
+    assert values.mean.shape == (15, 1)
+    with refused(
+        "`outputs` (=tensor of shape (3,), torch.float32) must have the shape (S, N, …), of at least one network and "
+        "example; stack what the networks returned: torch.stack(outputs)."
+    ):
+        predictive_from(tb.Categorical(), torch.zeros(3))
+
+
+def test_a_network_with_several_bayesian_parts_remembers() -> None:
+    parts = nn.Sequential(tb.to_bayesian(nn.Linear(4, 3)), nn.Tanh(), tb.to_bayesian(nn.Linear(3, 2))).double()
+    elbo = tb.ELBO(tb.MultiLabel(), data_size=15)
+    elbo(parts, inputs(), (inputs()[:, :2] > 0).double())
+    assert isinstance(predict(parts, inputs(), 3), tb.LabelPredictive)

@@ -1,0 +1,86 @@
+"""What is served elsewhere answers as here: by `torch.export`, and by ONNX in onnxruntime, for any batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, export
+
+import tribayes as tb
+from tests.networks import NETWORKS
+
+SAMPLES = 4
+ANY = {0: Dim.DYNAMIC}  # of the inputs: the number of examples
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's exporter meets its own
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+def lenet() -> tb.BayesianModule:
+    convolutions = [nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.MaxPool2d(2), nn.Conv2d(3, 5, 3), nn.ReLU()]
+    torch.manual_seed(0)
+    return tb.to_bayesian(nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(45, 3)), tau=0.3)
+
+
+def images(count: int) -> Tensor:
+    return torch.randn(count, 1, 12, 12, generator=torch.Generator().manual_seed(count))
+
+
+def test_recurrent_networks_too() -> None:
+    net, x = NETWORKS["GRU"].build(), NETWORKS["GRU"].inputs()
+    model, more = tb.to_bayesian(net, tau=0.3), torch.cat([x, -x])
+    ensemble, sampling = tb.Ensemble(model, 2), tb.SamplingNetwork(model)
+    program = export(ensemble, (x,), dynamic_shapes=(ANY,))
+    torch.testing.assert_close(program.module()(more), ensemble(more))
+    seed = torch.tensor(3)
+    program = export(sampling, (x,), {"seed": seed}, dynamic_shapes={"inputs": ANY, "seed": None})
+    torch.testing.assert_close(program.module()(more, seed=seed + 1), sampling(more, seed=seed + 1))
+
+
+class TestONNX:
+    def run(self, program: Any, path: Path, inputs: Mapping[str, Tensor]) -> Tensor:
+        runtime = pytest.importorskip("onnxruntime", reason="runs ONNX programs: pip install 'tribayes[onnx]'")
+        program.save(path)
+        session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        return torch.from_numpy(session.run(None, {name: value.numpy() for name, value in inputs.items()})[0])
+
+    def export(self, network: nn.Module, shapes: Any, **named: Tensor) -> Any:
+        pytest.importorskip("onnxscript", reason="writes ONNX programs: pip install 'tribayes[onnx]'")
+        options = {"dynamo": True, "dynamic_shapes": shapes, "verbose": False}
+        return torch.onnx.export(network, (images(3),), kwargs=named, **options)
+
+    def test_an_ensemble_in_half_the_memory(self, tmp_path: Path) -> None:  # docs/serving.md has one in full
+        pytest.importorskip("onnxscript", reason="writes ONNX programs: pip install 'tribayes[onnx]'")
+        ensemble = tb.Ensemble(lenet(), SAMPLES, dtype=torch.bfloat16)
+        exported = export(ensemble, (images(3),), dynamic_shapes=(ANY,))
+        assert sum(node.op == "call_function" for node in exported.graph.nodes) < 40  # one network for all SAMPLES
+        program = torch.onnx.export(exported, dynamo=True, verbose=False)
+        for count in (1, 7):
+            expected = ensemble(images(count))
+            torch.testing.assert_close(exported.module()(images(count)), expected)
+            found = self.run(program, tmp_path / "ensemble.onnx", {"inputs": images(count)})
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+    def test_the_mean_network(self, tmp_path: Path) -> None:
+        network = tb.to_deterministic(lenet()).eval()
+        program = self.export(network, (ANY,))
+        found = self.run(program, tmp_path / "mean.onnx", {program.model.graph.inputs[0].name: images(7)})
+        torch.testing.assert_close(found, network(images(7)), rtol=1e-4, atol=1e-5)
+
+    def test_a_network_that_draws_inside(self, tmp_path: Path) -> None:
+        network = tb.SamplingNetwork(lenet())
+        program = self.export(network, {"inputs": ANY, "seed": None}, seed=torch.tensor(0))
+        answers = []
+        for seed in torch.tensor([1, 1, 2**40 + 1, -1]):
+            found = self.run(program, tmp_path / "sampling.onnx", {"inputs": images(7), "seed": seed})
+            torch.testing.assert_close(found, network(images(7), seed=seed), rtol=1e-4, atol=1e-5)
+            answers.append(found)
+        assert torch.equal(answers[0], answers[1])
+        assert (answers[1] != answers[2]).any()

@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+SMALLEST_SPREAD, LARGEST_SPREAD = 1e-10, 1e10  # of standard deviations
+SPREAD = "lie between 1e-10 and 1e10, since its square is computed with"
+
 
 def refusal(argument: str, value: object, requirement: str, remedy: str) -> ValueError:
     """The error for a bad value, ready to be raised.
@@ -45,6 +48,13 @@ def check_positive(argument: str, value: Any, remedy: str) -> None:
         raise wrong_type(argument, value, "be a number", remedy)
     if not (math.isfinite(value) and value > 0):
         raise refusal(argument, value, "be finite and positive", remedy)
+
+
+def check_spread(argument: str, value: Any, remedy: str) -> None:
+    """Refuse what is no positive number, or one whose square would come near the ends of float32's range."""
+    check_positive(argument, value, remedy)
+    if not SMALLEST_SPREAD <= value <= LARGEST_SPREAD:
+        raise refusal(argument, value, SPREAD, remedy)
 
 
 def check_whole(argument: str, value: object, remedy: str, least: int | None = None) -> int:

@@ -65,7 +65,7 @@ def read_json(path: Path) -> Any:
     """What a JSON file holds; an error that names the file where it cannot be read."""
     try:
         return json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second where brackets are nested thousands deep
         raise ValueError(f"{path} is damaged: it is no JSON ({error}); restore it, or start anew elsewhere.") from error
 
 

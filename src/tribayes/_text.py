@@ -52,6 +52,19 @@ def minus(text: str) -> str:
     return text.replace("-", "−")
 
 
+def printable(value: object, keep: str = "") -> str:
+    """A name or a message as terminals, pages and pictures take it: what would command them is written out.
+
+    Control characters, and bytes of a file's name that are no text; those in `keep` stay.
+
+    >>> print(printable("runs/\\x1b[2J"), printable("Größe"))
+    runs/\\x1b[2J Größe
+    """
+    return "".join(
+        each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in str(value)
+    )
+
+
 def _cell(cell: object) -> str:
     if cell is None:
         return "-"

@@ -22,6 +22,7 @@ from tribayes.recipes.recipe_run import RecipeRun
 from tribayes.recipes.recipe_trainer import RecipeTrainer
 from tribayes.recipes.setting import Setting
 from tribayes.runs import Examples, Session
+from tribayes.runs.batches import digest
 
 CPU = torch.device("cpu")
 
@@ -50,10 +51,18 @@ def session(folder: Path, seed: int = 0, seconds: float = 1e9, **changes: Any) -
     return Session(run, RecipeTrainer(run.setting, digits()[0], run.seed), digits()[1], seconds)
 
 
+def change_config(path: Path, checked: bool = True, **changes: Any) -> None:
+    """Change a config.json as another version or machine would have written it, or by hand: with the old checksum."""
+    content = json.loads(path.read_text()) | changes
+    if checked:
+        content["sha256"] = digest({}, {key: value for key, value in content.items() if key != "sha256"})
+    path.write_text(json.dumps(content))
+
+
 def timeless(path: Path) -> list[dict[str, Any]]:
-    """The records of a metrics.jsonl without their times."""
+    """The records of a metrics.jsonl without their times, and the checksums, which are of the times, too."""
     records = [json.loads(line) for line in path.read_text().splitlines()]
-    assert all(record.pop("seconds") >= 0 for record in records)
+    assert all(record.pop("seconds") >= 0 and len(record.pop("sha256")) == 16 for record in records)
     return records
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ import torch
 from PIL import Image
 
 import tribayes as tb
-from tests.recipes.small import CPU, names, new_run, session, timeless, tribayes
+from tests.recipes.small import CPU, change_config, names, new_run, session, timeless, tribayes
 from tribayes import cli
 from tribayes._files import only_one
 from tribayes.data import load
@@ -278,9 +280,91 @@ def test_a_missing_package_is_named(tmp_path: Path, run: Path, monkeypatch: pyte
     said = complaint("fit", "--run", tmp_path / "r", "--tensorboard")
     assert said.endswith("which is not installed; install it with: pip install 'tribayes[tensorboard]'")
     monkeypatch.setitem(sys.modules, "PIL", None)
-    monkeypatch.delitem(sys.modules, "tribayes.recipes.image_files", raising=False)  # which imports it
+    for module in ("tribayes.recipes.image_files", "tribayes.data.pictures"):  # which import it
+        monkeypatch.delitem(sys.modules, module, raising=False)
     said = complaint("predict", run, tmp_path / "x.png")
     assert said.endswith("which is not installed; install it with: pip install 'tribayes[plot]'")
+
+
+STRANGE: dict[str, tuple[object, ...]] = {
+    "a batch of all there is": ("fit", "--run", "new", "--set", "batch=100000000"),
+    "brackets nested deep": ("fit", "--run", "new", "--set", f"batch={'[' * 100_000}"),
+    "a number of thousands of digits": ("fit", "--run", "new", "--seed", "9" * 5000),
+    "a NaN in a prior": ("fit", "--run", "new", "--set", 'prior_scale={"*":NaN}'),
+    "more threads than any machine has": ("fit", "--run", "new", "--threads", 100_000),
+    "a name with a zero": ("fit", "--run", "\0"),
+    "a name that is too long": ("fit", "--run", "x" * 300),
+    "a file for a folder": ("fit", "--run", "file/run", "--iterations", 1),
+    "more samples than a lifetime": ("evaluate", "run", "--samples", 10**25),
+    "a single sample": ("evaluate", "run", "--samples", 1),
+    "a folder for a page": ("report", "run", "--out", ".", "--samples", 2),
+    "a folder for an image": ("predict", "run", "."),
+    "a zero for an image": ("predict", "run", "\0"),
+    "a file for the boxplots": ("predict", "run", "black.png", "--out", "file", "--samples", 2),
+    "a file among runs": ("compare", "run", "file"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_strange_command_is_answered_in_a_sentence(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run").symlink_to(run)
+    Path("file").write_text("")
+    Image.new("L", (8, 8)).save("black.png")
+    answer = tribayes(*STRANGE[kind])
+    assert answer.code in (1, 2)  # 2 is typer's, for an option out of range
+    assert 0 < len(answer.err) < 1500
+    assert "Traceback" not in answer.err
+    assert not Path("new").exists()
+
+
+def test_an_error_nobody_foresaw_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("where\x1b[2J\nwhat")
+
+    monkeypatch.setattr(cli, "format_table", broken)
+    assert complaint("experiments") == r"KeyError: 'where\x1b[2J\nwhat' (tribayes --traceback … shows where)"
+
+
+def test_names_do_not_command_the_terminal_nor_lose_the_answer(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "\x1b[2J\udcff"
+    shutil.copytree(run, folder)
+    picture = folder / "\udcff\x07.png"
+    Image.new("L", (8, 8)).save(picture)
+    for words in (
+        ("evaluate", folder, "--samples", 2),
+        ("predict", folder, picture, "--samples", 2),
+        ("compare", folder),
+    ):
+        answer = tribayes(*words)
+        assert (answer.code, answer.err) == (0, "")
+        assert r"\x1b[2J\udcff" in answer.out
+        answer.out.encode()
+        assert "\x1b" not in answer.out
+    assert "\x1b" not in tribayes("evaluate", tmp_path / "\x1b[2J").err
+
+
+def test_ctrl_c_while_torch_is_imported_shows_no_traceback() -> None:
+    script = (
+        "import os, signal, sys, tribayes_command\n"
+        "class Torch:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'torch': os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, Torch())\n"
+        "tribayes_command.main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stderr == ""
+
+
+def test_the_command_is_the_command_line() -> None:
+    script = "import tribayes_command, sys; sys.argv = ['tribayes', 'experiments']; tribayes_command.main()"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ended.stdout.splitlines()[2].split()[0] == next(iter(EXPERIMENTS))
 
 
 def test_an_error_shows_its_place_when_asked_to(tmp_path: Path) -> None:
@@ -312,8 +396,7 @@ def test_a_slice_of_real_mnist(tmp_path: Path) -> None:
 
 def test_a_resumed_run_has_as_many_threads_as_before(tmp_path: Path) -> None:
     run = session(tmp_path / "r", iterations=10).run
-    config = run.path("config.json")
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"threads": 2}))
+    change_config(run.path("config.json"), threads=2)
     try:
         assert tribayes("fit", "--resume", "--run", run.folder).code == 0
         assert torch.get_num_threads() == 2

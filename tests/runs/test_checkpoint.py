@@ -11,10 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.recipes.small import names, new_run, setting, trainer
+from tests.recipes.small import change_config, names, new_run, setting, trainer
 from tests.test_bad_disks import full_disk
+from tribayes._tensor_files import read_tensors, write_tensors
 from tribayes.recipes.recipe_run import RecipeRun
-from tribayes.runs.folder import read_tensors, write_tensors
 from tribayes.runs.session import previous_of, read_checkpoint, restore, write_checkpoint
 
 
@@ -127,8 +127,7 @@ def test_a_setting_with_a_field_of_before_is_the_same(run: RecipeRun, path: Path
     tensors, facts = read_tensors(path, "")
     write_tensors(path, tensors, facts | {"setting": facts["setting"] | {"sampler": sampler}})
     assert read_checkpoint(run)[1]["iteration"] == 7
-    config = run.path("config.json")
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"setting": facts["setting"] | {"sampler": sampler}}))
+    change_config(run.path("config.json"), setting=facts["setting"] | {"sampler": sampler})
     assert RecipeRun.open(run.folder).setting == setting()
     write_tensors(path, tensors, facts | {"setting": facts["setting"] | {"sampler": "slow"}})
     with pytest.raises(ValueError, match=r"`setting` \(=\['sampler'\]\) must have only the fields"):

@@ -13,6 +13,7 @@ from tests.test_bad_disks import nobody
 from tribayes._files import only_one
 from tribayes.recipes.recipe_run import RecipeRun
 from tribayes.runs import train_sessions
+from tribayes.runs.batches import digest
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,7 @@ def test_what_a_finished_run_holds(finished: RecipeRun) -> None:
         "posterior.json",
     ]
     config = json.loads(finished.path("config.json").read_text())
+    assert config.pop("sha256") == digest({}, config)
     assert config == {"format": 1, "setting": setting().as_dict(), "seed": 3, "device": "cpu", "threads": 1}
     environment = finished.environment()
     assert environment["tribayes"] == tb.__version__

@@ -1,5 +1,7 @@
 """Records: how often, how they are read, and how a resumed run takes back what it will write again."""
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,3 +76,42 @@ def test_records_that_are_missing_are_missed(path: Path) -> None:
     path.write_text("".join([lines[0], lines[0], *lines[1:]]))
     with pytest.raises(ValueError, match=r"metrics.jsonl is damaged"):
         cut_back(path, 20, 25)
+
+
+CHANGES: dict[str, Callable[[str], str]] = {
+    "a number": lambda line: line.replace('"loss": ', '"loss": 1'),
+    "a digit": lambda line: line.replace('"nll": 2.25', '"nll": 2.24'),
+    "a name": lambda line: line.replace('"fc.weight"', '"fc.bias"'),
+    "a missing key": lambda line: re.sub(r'"nll_std": [^,]*, ', "", line),
+    "a key twice": lambda line: line.replace("{", '{"loss": 0.0, ', 1),
+    "its checksum": lambda line: line.replace('"sha256": "', '"sha256": "0'),
+    "not an object": lambda line: f"[{line}]",
+    "nested too deep": lambda _: "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_changed_line_is_noticed(path: Path, kind: str) -> None:
+    """Not only one that is torn: a number that was changed would show in the report as a measured one."""
+    lines = path.read_text().splitlines()
+    lines[1] = CHANGES[kind](lines[1])
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"metrics.jsonl is damaged in line 2; resume its run"):
+        read_records(path)
+    with pytest.raises(ValueError, match=r"metrics.jsonl is damaged: its record of iteration 20 is missing"):
+        cut_back(path, 25, 25)
+
+
+@pytest.mark.parametrize(("order", "line"), [((0, 2), 2), ((1, 0, 2), 2), ((0, 0, 1, 2), 2), ((0, 1, 1, 2), 3)])
+def test_lines_that_are_missing_or_out_of_order_are_noticed(path: Path, order: tuple[int, ...], line: int) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[number] for number in order))
+    with pytest.raises(ValueError, match=f"is damaged in line {line}; "):
+        read_records(path)
+
+
+def test_lines_of_before_the_checksum_are_read(path: Path) -> None:
+    expected = read_records(path)
+    path.write_text(re.sub(r', "sha256": "[^"]*"', "", path.read_text()))
+    assert "sha256" not in path.read_text()
+    assert read_records(path) == expected

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import tribayes as tb
-from tests.recipes.small import names, timeless
+from tests.recipes.small import change_config, names, timeless
 from tests.runs.program import ITERATIONS, data, network, train
 from tribayes._files import only_one
 from tribayes.runs import Run
@@ -251,13 +251,16 @@ def test_a_run_trains_in_another_thread(tmp_path: Path) -> None:
 
 
 class TwoInputs(nn.Module):
+    """Two inputs, and an answer of which the second part counts."""
+
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(2, 2)
         self.norm = nn.BatchNorm1d(2)
 
-    def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        return self.norm(self.layer(torch.cat([one, other], 1)))
+    def forward(self, one: torch.Tensor, other: torch.Tensor) -> dict[str, torch.Tensor]:
+        inputs = torch.cat([one, other], 1)
+        return {"inputs": -inputs, "scores": self.norm(self.layer(inputs))}
 
 
 def test_a_classifier_of_two_inputs_is_trained_and_judged(tmp_path: Path) -> None:
@@ -265,7 +268,7 @@ def test_a_classifier_of_two_inputs_is_trained_and_judged(tmp_path: Path) -> Non
     one, other = torch.randn(2, 200, 1)
     labels = (one > other).long().squeeze(1)
     model = tb.to_bayesian(TwoInputs())
-    elbo = tb.ELBO(tb.Categorical(), data_size=200, kl_weight=0.1)
+    elbo = tb.ELBO(tb.Categorical(), data_size=200, kl_weight=0.1, output="scores")
     optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.1), momentum=0.9)
     run = Run.at(tmp_path / "r", config={"name": "two inputs"})
     examples = ((one, other), labels)
@@ -273,6 +276,7 @@ def test_a_classifier_of_two_inputs_is_trained_and_judged(tmp_path: Path) -> Non
     assert records[-1].one_sample_error < 0.1
     found = run.evaluate(model, examples, samples=20, progress=False)
     assert found["error"] < 0.1
+    assert found["mean_network_error"] < 0.1
     assert run.evaluation()["error"] == found["error"]
     assert (run.evaluation()["name"], run.evaluation()["iterations"]) == ("two inputs", 200)
     assert tb.runs.comparison([run]).splitlines()[2].split()[1:3] == ["two", "inputs"]
@@ -335,7 +339,7 @@ def test_other_versions_are_mentioned_on_resumption(begun: Path, tmp_path: Path)
 
 def test_a_device_is_held_to(tmp_path: Path) -> None:
     config = Run.at(tmp_path / "r").path("config.json")
-    config.write_text(config.read_text().replace('"cpu"', '"cuda"'))
+    change_config(config, device="cuda")
     with pytest.raises(ValueError, match=r"`device` \(='cpu'\) must be 'cuda', as the run in "):
         Run.at(tmp_path / "r")
     run = Run.at(tmp_path / "r", device="cuda:0")

@@ -1,6 +1,7 @@
 """What a session writes and when."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -92,9 +93,44 @@ def test_a_diverged_training_is_stopped(tmp_path: Path) -> None:
     started = session(tmp_path / "r")
     with torch.no_grad():
         next(iter(started.trainer.model.parameters())).fill_(math.nan)
-    with pytest.raises(ValueError, match=r"`loss` \(='nan after iteration 10 of .*'\) must stay finite; the"):
+    with pytest.raises(FloatingPointError, match=r"step 0 is not finite: .* Weights are not finite any more"):
+        run_to(started, 10)
+    started.trainer.take_step._looks = False  # as on a GPU, where a step does not wait to see its loss
+    started.trainer.iteration = 0
+    with pytest.raises(ValueError, match=r"`loss` \(='nan after iteration \d+ of .*'\) must stay finite; the"):
         run_to(started, 10)
     assert started.run.records() == []
+
+
+def test_a_diverged_training_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
+    """Checkpoints come by time, records by iteration: at 15 none is due that would look at the loss."""
+    started = run_to(session(tmp_path / "r", seconds=0), 10)
+    good = started.run.checkpoint.read_bytes()
+    parameter = next(iter(started.trainer.model.parameters()))
+    with torch.no_grad():
+        parameter.flatten()[3] = math.inf
+    with pytest.raises(FloatingPointError, match=r"step 10 is not finite: .* Nothing of this step was applied"):
+        run_to(started, 15)
+    assert started.run.checkpoint.read_bytes() == good
+    started.trainer.take_step._looks = False  # as on a GPU, where only a checkpoint looks
+    with pytest.raises(ValueError, match=r"`loss` \(='.* after iteration \d+ of .*'\) must stay finite; the training"):
+        run_to(started, 15)
+    with pytest.raises(ValueError, match="must stay finite"):
+        started.checkpoint()
+    assert started.run.checkpoint.read_bytes() == good
+
+
+def test_a_weight_that_is_not_finite_is_kept_out_of_a_checkpoint_though_no_loss_has_seen_it(tmp_path: Path) -> None:
+    started = run_to(session(tmp_path / "r"), 10)
+    name, parameter = next(iter(started.trainer.model.named_parameters()))
+    with torch.no_grad():
+        parameter.flatten()[3] = math.nan
+    with pytest.raises(ValueError, match=rf"`{re.escape(name)}` \(='nan after iteration 10 of .*'\) must stay finite"):
+        started.checkpoint()
+    with pytest.raises(ValueError, match="must stay finite"):
+        started.finish()
+    assert not started.run.checkpoint.exists()
+    assert not started.run.finished
 
 
 def test_the_newest_figures(tmp_path: Path) -> None:

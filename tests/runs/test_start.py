@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.small import names, new_run, tribayes
+from tests.recipes.small import change_config, names, new_run, session, tribayes
 from tribayes import _files
 from tribayes.runs import Run
 
@@ -100,7 +100,7 @@ def test_a_disk_that_is_full_at_the_start(tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_a_config_that_was_changed_by_hand(tmp_path: Path, key: str, value: object) -> None:
     path = new_run(tmp_path / "run").path("config.json")
-    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    change_config(path, checked=False, **{key: value})
     answer = tribayes("fit", "--resume", "--run", path.parent)
     assert answer.code == 1
     assert answer.err.startswith(f"error: {path} is damaged: its {key} is {value!r}; restore it, or start anew")
@@ -111,10 +111,59 @@ def test_a_config_that_was_changed_by_hand(tmp_path: Path, key: str, value: obje
     [("iterations", "many"), ("batch", 1.5), ("prior_scale", {"*": "wide"}), ("xavier", 1), ("name", None)],
 )
 def test_a_setting_that_was_changed_by_hand(tmp_path: Path, key: str, value: object) -> None:
-    path = new_run(tmp_path / "run").path("config.json")
-    config = json.loads(path.read_text())
-    config["setting"][key] = value
-    path.write_text(json.dumps(config))
+    run = new_run(tmp_path / "run")
+    path = run.path("config.json")
+    change_config(path, setting={**run.config, key: value})
     answer = tribayes("fit", "--resume", "--run", path.parent)
     assert answer.code == 1
     assert answer.err.startswith(f"error: `setting.{key}` (={value!r}) must be of its type; the file was changed")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("kl_weight", 0.02), ("batch", 32), ("learning_rate", 0.001), ("iterations", 30), ("name", "x")]
+)
+def test_a_setting_that_was_changed_before_the_first_checkpoint_is_noticed(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    """Nothing else would know what the run was begun with."""
+    run = new_run(tmp_path / "run")
+    path = run.path("config.json")
+    change_config(path, checked=False, setting={**run.config, key: value})
+    said = f"error: {path} is damaged: its content does not match its sha256; restore it, or start anew"
+    assert tribayes("fit", "--resume", "--run", path.parent).err.startswith(said)
+    content = {name: each for name, each in json.loads(path.read_text()).items() if name != "sha256"}
+    path.write_text(json.dumps(content))
+    assert tribayes("fit", "--resume", "--run", path.parent).err.startswith(said)
+
+
+@pytest.mark.parametrize(("key", "value"), [("seed", 1), ("threads", 2), ("device", "cuda")])
+def test_other_changes_of_a_config_are_noticed_too(tmp_path: Path, key: str, value: object) -> None:
+    path = new_run(tmp_path / "run").path("config.json")
+    change_config(path, checked=False, **{key: value})
+    with pytest.raises(ValueError, match="is damaged: its content does not match its sha256"):
+        Run.open(path.parent)
+
+
+def test_a_run_of_before_the_checksum_is_vouched_for_by_its_checkpoint(tmp_path: Path) -> None:
+    started = session(tmp_path / "run")
+    started.checkpoint()
+    path = started.run.path("config.json")
+    path.write_text(json.dumps({name: each for name, each in json.loads(path.read_text()).items() if name != "sha256"}))
+    assert Run.open(path.parent).config == started.run.config
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "{", "[]", "null", "1e999", "\xff"])
+def test_a_config_that_is_no_config(tmp_path: Path, content: str) -> None:
+    path = new_run(tmp_path / "run").path("config.json")
+    path.write_bytes(content.encode("latin-1"))
+    answer = tribayes("fit", "--resume", "--run", path.parent)
+    assert (answer.code, answer.err.count("\n")) == (1, 1)
+    assert answer.err.startswith(f"error: {path} is ")
+
+
+def test_an_environment_that_was_changed_by_hand(tmp_path: Path) -> None:
+    started = session(tmp_path / "run")
+    path = started.run.path("environment.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"torch": "1.0", "resumed": 5}))
+    with pytest.raises(ValueError, match=r"environment\.json is damaged: its resumed is 5; restore it"):
+        started.run.note_resumption(0)

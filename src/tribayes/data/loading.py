@@ -15,6 +15,7 @@ from tribayes.data.download import DownloadError, fetch
 from tribayes.data.reading import Split, read
 
 NAMES = (*SETS, "digits")
+"""What `load` knows: the names of the data sets."""
 
 _VARIABLE = "TRIBAYES_DATA"
 _SUFFIXES = ("", ".gz", ".xz")
@@ -56,6 +57,11 @@ def load_digits() -> Split:
     """scikit-learn's handwritten digits, 1,797 real images of 8×8 pixels; in file order, every fifth image tests.
 
     Images are float32 in [0, 1]: the pixels are counts from 0 to 16, which 255 grey values do not hold exactly.
+
+    Example:
+        >>> digits = load_digits()
+        >>> digits.train_images.shape, digits.test_labels.shape
+        (torch.Size([1437, 1, 8, 8]), torch.Size([360]))
     """
     try:
         from sklearn import datasets
@@ -94,10 +100,10 @@ def _search_places(data_dir: str | os.PathLike[str] | None) -> list[Path]:
             places.append(Path(folder).expanduser())
             if not places[-1].is_dir():
                 raise refusal(argument, str(folder), "be an existing folder", "make it, or correct the name")
-    return [*places, _cache()]
+    return [*places, cache_folder()]
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
     """$XDG_CACHE_HOME/tribayes, or ~/.cache/tribayes."""
     folder = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(folder):

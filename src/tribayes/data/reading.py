@@ -31,6 +31,11 @@ class Split(NamedTuple):
     """Images (N, C, H, W) and labels (N,), int64, for training and for testing.
 
     Images are uint8 from 0 to 255; those of the embedded digits are floats in [0, 1].
+
+    Example:
+        >>> images, labels = torch.zeros(8, 1, 8, 8), torch.zeros(8, dtype=torch.int64)
+        >>> Split(images[:6], labels[:6], images[6:], labels[6:]).to("cpu").test_images.shape
+        torch.Size([2, 1, 8, 8])
     """
 
     train_images: Tensor

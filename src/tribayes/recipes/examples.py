@@ -48,6 +48,18 @@ def prepare(name: str, split: Split, device: torch.device, validation: int = 0) 
     return Examples(train, train_labels), Examples(test, test_labels)
 
 
+def network_inputs(setting: Setting, pixels: Tensor, data_dir: Path | None, device: torch.device) -> Examples:
+    """Pixels (N, C, H, W), scaled as the training images were; their targets mean nothing."""
+    if setting.data == "digits":
+        pixels = pixels / 255  # as those of the data set, which are floats in [0, 1]
+    train = pixels
+    if setting.data == "cifar-10":  # the mean of the images that were trained on is taken away
+        images = load_split(setting, data_dir).train_images
+        train = images[: len(images) - setting.validation]
+    labels = [torch.zeros(len(images), dtype=torch.int64) for images in (train, pixels)]
+    return prepare(setting.data, Split(train, labels[0], pixels, labels[1]), device)[1]
+
+
 def shown_images(setting: Setting, split: Split) -> Tensor:
     """The test images as a person sees them, in [0, 1]."""
     held_out = split.train_images[-setting.validation :] if setting.validation else split.test_images

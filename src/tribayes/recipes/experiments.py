@@ -59,4 +59,5 @@ def experiment(name: str) -> Setting:
         return EXPERIMENTS[name]
     near = get_close_matches(name, EXPERIMENTS, 1)
     hint = f"did you mean {near[0]!r}?" if near else "`tribayes experiments` lists them"
-    raise refusal("NAME", name, "name an experiment", hint)
+    requirement = "name an experiment, or be a table (.csv, .parquet) or a folder of images that is there"
+    raise refusal("NAME", name, requirement, hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,9 @@ from torch import nn
 
 from tribayes._errors import refusal
 from tribayes._files import only_one
+from tribayes._text import printable
 from tribayes.data import class_names
+from tribayes.distributed.processes import processes
 from tribayes.nn.module import BayesianModule
 from tribayes.recipes.examples import load_examples, load_split, prepare, shown_images
 from tribayes.recipes.experiments import experiment
@@ -40,7 +42,7 @@ class RecipeRun(Run):
     @contextmanager
     def session(self, train: Examples, test: Examples, seconds: float = CHECKPOINT_SECONDS) -> Iterator[Session]:
         """Its training, where it stands, with so many seconds between two checkpoints; other processes are kept out."""
-        with only_one(self.folder):
+        with only_one(self.folder) if processes().first else nullcontext():
             yield Session(self, RecipeTrainer(self.setting, train, self.seed), test, seconds)
 
     def network(self, device: torch.device) -> nn.Module:
@@ -95,34 +97,44 @@ class Request(NamedTuple):
 
 def train_as_asked(request: Request, resume: bool, checkpoint_seconds: float, tensorboard: bool) -> RecipeRun:
     """Train what was asked for, and say on standard output how it goes."""
+    say = print if processes().first else _say_nothing
     run, examples = _resumed(request) if resume else _begun(request)
     if examples is None:
-        print(f"{run.folder} is finished already.")
+        say(f"{printable(run.folder)} is finished already.")
         return run
     with ExitStack() as stack:
         session = stack.enter_context(run.session(*examples, checkpoint_seconds))
-        if tensorboard:
+        if tensorboard and processes().first:
             log = tensorboard_log(run.path("tensorboard"), session.trainer.iteration)
             session.listeners.append(stack.enter_context(log))
-        for note in notes(session, resume):
-            print(note)
+        for note in notes(session, resume) if processes().first else []:
+            say(note)
         train_sessions([session])
-    print(f"\nDone: {run.folder}")
+    say(f"\nDone: {printable(run.folder)}")
     if isinstance(session.trainer.model, BayesianModule):
-        print(f"\n{session.trainer.model.posterior()}")
+        say(f"\n{session.trainer.model.posterior()}")
     return run
+
+
+def _say_nothing(*_: object) -> None:
+    """What a process does that is not the first."""
 
 
 def _begun(request: Request) -> tuple[RecipeRun, tuple[Examples, Examples]]:
     """A run that begins. Its folder is made last, when nothing is wrong with the rest."""
     setting = experiment(request.name or "digits").changed(**request.changes)
     device = choose_device(request.device)
-    check_free(request.place)
+    group = processes()
+    group.after_first(lambda: check_free(request.place))
     compute_repeatably(request.threads)
+    if not group.alone:
+        group.after_first(lambda: load_split(setting, request.data_dir))  # which may have to download it
     train, test = load_examples(setting, request.data_dir, device)
     if setting.batch > len(train):
         raise refusal("batch", setting.batch, f"be at most the {len(train):,} training images", "choose a smaller one")
-    return RecipeRun.create(request.place, setting.as_dict(), request.seed or 0, device), (train, test)
+    group.check_batch(setting.batch)
+    group.after_first(lambda: RecipeRun.create(request.place, setting.as_dict(), request.seed or 0, device))
+    return RecipeRun.open(request.place), (train, test)
 
 
 def _resumed(request: Request) -> tuple[RecipeRun, tuple[Examples, Examples] | None]:
@@ -136,14 +148,19 @@ def _resumed(request: Request) -> tuple[RecipeRun, tuple[Examples, Examples] | N
         "--device": (None if request.device == "auto" else request.device, run.device),
     }
     said |= {f"--set {key}": (value, held[key]) for key, value in request.changes.items()}
-    for option, (asked, begun) in said.items():
-        if asked not in (None, begun):
-            remedy = "leave it out, or start anew without --resume in another folder"
-            raise refusal(option, asked, f"be {begun!r}, as {run.folder} was begun", remedy)
+    check_said_again(said, run.folder)
     if run.finished:
         return run, None
     compute_repeatably(run.threads)
     return run, load_examples(run.setting, request.data_dir, choose_device(run.device))
+
+
+def check_said_again(said: Mapping[str, tuple[Any, Any]], folder: Path) -> None:
+    """Refuse an option that is (asked, as it was when the run was begun) and differs; None is not asked."""
+    for option, (asked, begun) in said.items():
+        if asked not in (None, begun):
+            remedy = "leave it out, or start anew without --resume in another folder"
+            raise refusal(option, asked, f"be {begun!r}, as {folder} was begun", remedy)
 
 
 def notes(session: Session, resumed: bool) -> list[str]:
@@ -152,7 +169,7 @@ def notes(session: Session, resumed: bool) -> list[str]:
     if resumed:
         iteration = session.trainer.iteration
         place = f"at iteration {iteration:,}" if iteration else "at the beginning: it had no checkpoint yet"
-        found.append(f"{session.run.folder} goes on {place}")
+        found.append(f"{printable(session.run.folder)} goes on {place}")
         changes = session.run.note_resumption(iteration)
         found += [f"note: {change}; the result may differ from an uninterrupted run's" for change in changes]
     if getattr(session.trainer, "compiled", False):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal
 from tribayes._graphs import Recording, aside
+from tribayes.distributed.processes import processes
 from tribayes.inference import ELBO, Categorical, MaximumLikelihood
 from tribayes.inference.objective import ELBOTerms, Objective
 from tribayes.nn.convert import to_bayesian
@@ -72,7 +73,7 @@ class RecipeTrainer(Trainer):
 
     def advance(self, steps: int) -> None:
         """Train some steps, at most to the end of the window; on a GPU most of them by a recording of ten."""
-        if self.device.type == "cpu":
+        if self.device.type == "cpu" or not self.processes.alone:
             super().advance(steps)
             return
         last = self.iteration + min(steps, WINDOW - self.iteration % WINDOW)
@@ -101,6 +102,7 @@ class RecipeTrainer(Trainer):
     def _take_step(self, inputs: Inputs, targets: Tensor, weights: Tensor) -> ELBOTerms:
         """Entirely on the device."""
         self.optimizer.inverse_rate, nu = weights.unbind()
+        self.take_step.count = self.iteration + 1  # for the words of an error
         if not self.compiled:
             return self.take_step.take(inputs, targets, nu)
         from torch._dynamo.exc import BackendCompilerFailed  # takes a second, and only this needs it
@@ -181,6 +183,11 @@ def is_compiled(setting: Setting, device: torch.device) -> bool:
     Dropout draws from a generator of its own, which torch cannot trace. On a CPU a C++ compiler is needed, which not
     everyone has: there one asks for it.
     """
+    if not processes().alone:
+        if setting.compiled:
+            remedy = "leave it out, or train in one process"
+            raise refusal("compiled", True, "be false where several processes train together", remedy)
+        return False
     if setting.compiled is not None:
         return setting.compiled
     long = setting.iterations >= PAYS_FROM.get(setting.network, math.inf) and not setting.dropout

@@ -111,9 +111,9 @@ class Setting:
         return replace(self, **changes)
 
 
-def parse_changes(words: Sequence[str]) -> dict[str, Any]:
-    """["batch=32", "xavier=true"] → {"batch": 32, "xavier": True}, by the types of the fields."""
-    types = {name: kind for name, kind in get_type_hints(Setting).items() if name != "name"}
+def parse_changes(words: Sequence[str], types: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """["batch=32", "xavier=true"] → {"batch": 32, "xavier": True}, by the types of a setting's fields, or of others."""
+    types = types or {name: kind for name, kind in get_type_hints(Setting).items() if name != "name"}
     changes: dict[str, Any] = {}
     for word in words:
         key, separator, text = word.partition("=")
@@ -132,7 +132,7 @@ def _value(key: str, text: str, kind: Any) -> Any:
     wanted, example = _WORDS[get_origin(kind) or kind]
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or brackets nested thousands deep
         value = None
     if value is None or not is_of(kind, value):
         raise refusal(f"--set {key}", text, f"be {wanted}", f"write e.g. --set '{key}={example}'")

@@ -1,17 +1,14 @@
-"""Examples in memory, the order in which a training sees them, and checksums of tensors."""
+"""Examples in memory, and the order in which a training sees them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from tribayes._errors import refusal, wrong_type
+from tribayes._tensor_files import digest
 from tribayes.posterior.streams import Stream
 
 Inputs = Tensor | tuple[Tensor, ...]
@@ -19,7 +16,12 @@ Inputs = Tensor | tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Examples:
-    """What a network takes, a tensor or one for each of its arguments, and what it should answer; on one device."""
+    """What a network takes, a tensor or one for each of its arguments, and what it should answer; on one device.
+
+    Example:
+        >>> len(Examples(torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])))
+        6
+    """
 
     inputs: Inputs
     targets: Tensor
@@ -62,13 +64,3 @@ def batch_order(examples: int, batch: int, start: int, steps: int, seed: int) ->
     orders = torch.cat([torch.randperm(examples, generator=source) for source in sources])
     offset = first - epochs[0] * examples
     return orders[offset : offset + steps * batch].view(steps, batch)
-
-
-def digest(tensors: Mapping[str, Tensor], facts: Mapping[str, Any] | None = None) -> str:
-    """sha256 of the facts, if any, and of the tensors' names, types, shapes and values."""
-    found = hashlib.sha256(b"" if facts is None else json.dumps(facts, sort_keys=True).encode())
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        found.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()

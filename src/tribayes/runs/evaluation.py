@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import refusal
-from tribayes._text import format_table, percent
+from tribayes._text import format_table, percent, printable
+from tribayes.nn.answer import counted, remembered_output
 from tribayes.nn.module import BayesianModule
-from tribayes.nn.stage import ModelDraw, Stage
+from tribayes.nn.stage import ModelDraw, Stage, posterior_rows
 from tribayes.posterior.streams import Stream
 from tribayes.prediction import ClassificationSummary, ClassPredictive, predict
 from tribayes.prediction.classification import confidently_wrong
 from tribayes.prediction.source import entropy
 from tribayes.runs.batches import Examples
 from tribayes.runs.folder import RunFolder
-from tribayes.runs.trainer import posterior_rows
 
 LEVELS = (0.95, 0.99)
 
@@ -42,6 +42,12 @@ def evaluate(model: nn.Module, test: Examples, seed: int, samples: int = 200, pr
         seed: of the run. The draws are the same for the same seed, and unrelated to those of the training.
         samples: networks to draw.
         progress: show a bar.
+
+    Example:
+        >>> test = tb.runs.Examples(torch.randn(40, 2), torch.randint(3, (40,)))
+        >>> found = evaluate(tb.to_bayesian(nn.Linear(2, 3)), test, seed=0, samples=20, progress=False)
+        >>> found["examples_tested"], sorted(found["certain"])
+        (40, ['0.95', '0.99'])
     """
     if not test.are_labelled:
         remedy = "judge a regression by tribayes.predict(model, x, likelihood=...).summary(y)"
@@ -66,8 +72,21 @@ def sampled_answers(
     model: nn.Module, test: Examples, seed: int, samples: int, progress: bool = False, keep_samples: bool = False
 ) -> ClassPredictive:
     """What the sampled networks say: the same networks for the same seed, whatever they are asked."""
-    seed = Stream((seed, _STREAM)).number
-    return predict(model, test.inputs, samples, seed=seed, progress=progress, keep_samples=keep_samples, levels=LEVELS)
+    pred: ClassPredictive = predict(
+        model,
+        test.inputs,
+        samples,
+        seed=seed_of_answers(seed),
+        progress=progress,
+        keep_samples=keep_samples,
+        levels=LEVELS,
+    )
+    return pred
+
+
+def seed_of_answers(seed: int) -> int:
+    """The seed of the networks that answer for a run: unrelated to the draws of its training."""
+    return Stream((seed, _STREAM)).number
 
 
 def mean_answers(model: nn.Module, test: Examples) -> Tensor:
@@ -76,7 +95,8 @@ def mean_answers(model: nn.Module, test: Examples) -> Tensor:
     stage = Stage(model, evaluation=True)
     with torch.no_grad():
         parts = zip(*(argument.split(_BATCH) for argument in test.arguments), strict=True)
-        return torch.cat([stage.run(at_means, *part).softmax(-1).cpu() for part in parts])
+        answers = (counted(stage.run(at_means, *part), remembered_output(model)) for part in parts)
+        return torch.cat([outputs.softmax(-1).cpu() for outputs in answers])
 
 
 def short(value: float) -> float:
@@ -92,7 +112,15 @@ def _scores(summary: ClassificationSummary) -> dict[str, Any]:
 
 
 def comparison(runs: Sequence[RunFolder]) -> str:
-    """The figures of several evaluated runs as a table, with the counts at 95 %."""
+    """The figures of several evaluated runs as a table, with the counts at 95 %.
+
+    Example:
+        >>> run, model = tb.runs.Run.at(folder / "mine"), tb.to_bayesian(nn.Linear(2, 3))
+        >>> figures = run.evaluate(model, (torch.randn(40, 2), torch.randint(3, (40,))), samples=20, progress=False)
+        >>> print(comparison([run]))
+        run ... error ... wrong certain  wrong unsure
+        ...
+    """
     header = ["run", "experiment", "seed", "error", "NLL", "Brier", "ECE"]
     header += ["right certain", "right unsure", "wrong certain", "wrong unsure"]
     rows: list[list[object]] = []
@@ -100,5 +128,5 @@ def comparison(runs: Sequence[RunFolder]) -> str:
         scores = ClassificationSummary.from_dict(run.evaluation())
         counts = vars(scores.counts[0.95]).values() if 0.95 in scores.counts else [None] * 4
         cells = [percent(scores.error, 2), scores.nll, scores.brier, percent(scores.ece, 2), *counts]
-        rows.append([str(run.folder), run.name, run.seed, *cells])
+        rows.append([printable(run.folder), printable(run.name), run.seed, *cells])
     return format_table(header, rows)

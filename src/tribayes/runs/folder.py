@@ -13,31 +13,32 @@ Tensors are in safetensors files with facts about them and a checksum, so that a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from tribayes._errors import refusal
-from tribayes._files import make_folder, read_json, store, store_json
-from tribayes.inference.fit import History
-from tribayes.runs.batches import digest
+from tribayes._files import make_folder, read_json, store_json
+from tribayes._tensor_files import digest, plain_values, read_tensors, unusable, write_tensors
+from tribayes.inference.history import History
+from tribayes.nn.stage import posterior_rows
 from tribayes.runs.environment import check_device, environment
 from tribayes.runs.records import Record, is_of, read_records
-from tribayes.runs.trainer import copied, posterior_rows
+from tribayes.runs.trainer import copied
 
 FORMAT = 1
 
+SCHEMA, EXAMPLES = "schema.json", "examples.safetensors"  # of runs that keep their data with them
+
 _CONFIG, _ENVIRONMENT = "config.json", "environment.json"
-_OF_A_START = {_ENVIRONMENT, f".{_ENVIRONMENT}.new", f".{_CONFIG}.new"}  # config.json comes last, and makes it a run
+_BEFORE = (SCHEMA, EXAMPLES, _ENVIRONMENT)  # config.json comes last, and makes it a run
+_OF_A_START = {*_BEFORE, *(f".{name}.new" for name in (*_BEFORE, _CONFIG))}
 _SAME = ("tribayes", "torch", "cuda", "device", "threads")  # of the environment: where these differ, bits may
-_METADATA = "tribayes"  # key of a tensor file's metadata; one, for safetensors writes several in any order
+_CHECKSUM = "sha256"  # key of config.json: of all the rest, so that a changed rate does not train unnoticed
 _OBJECTIVE = "objective/"  # before the names of an objective's own tensors; no module's name has a slash
 
 
@@ -59,12 +60,12 @@ class RunFolder:
         """
         folder, device = Path(folder), check_device(torch.device(device))
         check_free(folder)
-        run = cls(folder, plain_values(config), seed, device.type, torch.get_num_threads())
+        run = cls(folder, plain_values("config", config), seed, device.type, torch.get_num_threads())
         place = environment(device)
         make_folder(folder)
         store_json(run.path(_ENVIRONMENT), place)
         content = {"format": FORMAT, "setting": run.config, "seed": seed, "device": run.device, "threads": run.threads}
-        store_json(run.path(_CONFIG), content)
+        store_json(run.path(_CONFIG), content | {_CHECKSUM: digest({}, content)})
         return run
 
     @classmethod
@@ -85,7 +86,13 @@ class RunFolder:
             if not is_of(kind, found.get(key)):
                 problem = f"is damaged: its {key} is {found.get(key)!r}"
                 raise unusable(path, problem, "restore it, or start anew in another folder")
-        return cls(folder, *(found[key] for key in kinds))
+        run = cls(folder, *(found[key] for key in kinds))
+        written = found.pop(_CHECKSUM, None)
+        # without one it is of an older version, where checkpoint and network alone say what they were made with
+        if written != digest({}, found) and (written is not None or not (run.checkpoint.exists() or run.finished)):
+            problem = "is damaged: its content does not match its sha256"
+            raise unusable(path, problem, "restore it, or start anew in another folder")
+        return run
 
     def path(self, name: str) -> Path:
         return self.folder / name
@@ -133,8 +140,12 @@ class RunFolder:
         before, now = self.environment(), environment(torch.device(self.device))
         changed = [f"{key} was {before.get(key)}, is {now[key]}" for key in _SAME if before.get(key) != now[key]]
         if changed:
-            resumed = [*before.get("resumed", []), {"iteration": iteration, **now}]
-            store_json(self.path(_ENVIRONMENT), before | {"resumed": resumed})
+            resumed = before.get("resumed", [])
+            if not isinstance(resumed, list):
+                problem = f"is damaged: its resumed is {resumed!r}"
+                raise unusable(self.path(_ENVIRONMENT), problem, "restore it, or start anew elsewhere")
+            now_too = [*resumed, {"iteration": iteration, **now}]
+            store_json(self.path(_ENVIRONMENT), before | {"resumed": now_too})
         return changed
 
     def save_model(self, model: nn.Module, objective: nn.Module, training: Mapping[str, Any]) -> None:
@@ -204,15 +215,6 @@ class RunFolder:
         return tensors, facts
 
 
-def plain_values(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config as it will be read again: a tuple comes back as a list."""
-    try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(config), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise refusal("config", config, f"be plain values ({error})", "use numbers, words and lists") from error
-    return plain
-
-
 def check_free(folder: Path) -> None:
     """Refuse a folder in which something is already, unless it is what a start that was cut short has left."""
     if folder.exists() and not _is_free(folder):
@@ -252,35 +254,3 @@ def _read_object(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise unusable(path, "is damaged: it holds no object", "restore it, or start anew elsewhere")
     return found
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write tensors (on the CPU, no two of one memory) and facts (plain JSON values) as a unit."""
-    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    content = {"sha256": digest(contiguous, facts), "facts": facts}
-    store(path, save(contiguous, {_METADATA: json.dumps(content, allow_nan=False)}))
-
-
-def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the facts; an error, ending in `remedy`, where the file is not as it was written."""
-    content = path.read_bytes()
-    try:
-        tensors = load(content)
-    except SafetensorError as error:
-        raise unusable(path, f"is torn or no safetensors file ({error})", remedy) from error
-    length = int.from_bytes(content[:8], "little")  # of the header, which `load` has checked
-    written = json.loads(content[8 : 8 + length]).get("__metadata__", {}).get(_METADATA)
-    if written is None:
-        raise unusable(path, "is not of tribayes: it carries no checksum", remedy)
-    try:
-        checksum, facts = (json.loads(written)[key] for key in ("sha256", "facts"))
-    except (ValueError, LookupError, TypeError) as error:
-        raise unusable(path, "is damaged: its facts cannot be read", remedy) from error
-    if not isinstance(facts, dict) or digest(tensors, facts) != checksum:
-        raise unusable(path, "is damaged: its content does not match its sha256", remedy)
-    return tensors, facts
-
-
-def unusable(path: Path, problem: str, remedy: str) -> ValueError:
-    """The error for a file that must not be used."""
-    return ValueError(f"{path} {problem}; {remedy}.")

@@ -6,6 +6,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,11 +15,13 @@ from torch import Tensor, nn
 
 from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes._files import only_one
+from tribayes._tensor_files import plain_values
+from tribayes.distributed.processes import processes
 from tribayes.inference.objective import Objective
 from tribayes.runs.batches import Examples, Inputs
 from tribayes.runs.environment import repeatable
 from tribayes.runs.evaluation import evaluate
-from tribayes.runs.folder import RunFolder, check_same, plain_values
+from tribayes.runs.folder import RunFolder, check_same
 from tribayes.runs.records import Record
 from tribayes.runs.session import CHECKPOINT_SECONDS, Session, Stopped, train_sessions
 from tribayes.runs.trainer import Schedule, Trainer
@@ -61,10 +64,10 @@ class Run(RunFolder):
             device: where the training examples will lie.
         """
         check_whole("seed", seed, "pass e.g. 0")
-        if not (Path(folder) / "config.json").is_file():
-            return cls.create(folder, config or {}, seed, device)
+        group, begun = processes(), Path(folder) / "config.json"
+        group.after_first(lambda: begun.is_file() or cls.create(folder, config or {}, seed, device))
         run = cls.open(folder)
-        now = {**plain_values(config or {}), "seed": seed, "device": torch.device(device).type}
+        now = {**plain_values("config", config or {}), "seed": seed, "device": torch.device(device).type}
         check_same({**run.config, "seed": run.seed, "device": run.device}, now, run.folder)
         return run
 
@@ -89,6 +92,9 @@ class Run(RunFolder):
         bits, as it does after any kill. A run that is finished puts its trained weights into the model and returns.
         What was given at first must be given again: a difference is refused by its name.
 
+        Where torch has a process group (`torchrun`, `torch.distributed.init_process_group`), call it in every process:
+        each takes its share of every batch, and the first writes. That is the training of one process but for rounding.
+
         Args:
             model: the network, on the device of the run.
             objective: what is minimised: `tribayes.ELBO(...)`, or `MaximumLikelihood(...)` for a plain network.
@@ -112,7 +118,7 @@ class Run(RunFolder):
         if schedule is not None and not callable(schedule):
             remedy = "pass a function such as lambda i: 0.5 ** (i // 1000)"
             raise wrong_type("schedule", type(schedule).__name__, "be a function of the iteration", remedy)
-        with repeatable(self.threads), only_one(self.folder):
+        with repeatable(self.threads), only_one(self.folder) if processes().first else nullcontext():
             trainer = Trainer(
                 model,
                 objective,
@@ -144,7 +150,8 @@ class Run(RunFolder):
         return result
 
     def _train(self, session: Session, progress: bool) -> None:
-        for change in self.note_resumption(session.trainer.iteration) if self.checkpoint.exists() else []:
+        resumed = self.checkpoint.exists() and processes().first
+        for change in self.note_resumption(session.trainer.iteration) if resumed else []:
             warnings.warn(f"{change}; the result may differ from an uninterrupted run's", stacklevel=3)
         session.checkpoint()  # at iteration 0 too: the initial weights may be another program run's only
         try:

@@ -14,16 +14,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor
 
 from tribayes._errors import refusal
 from tribayes._files import store
+from tribayes._tensor_files import unusable
+from tribayes.distributed.processes import Lost
+from tribayes.nn.stage import posterior_rows
 from tribayes.runs.batches import Examples
-from tribayes.runs.folder import RunFolder, check_same, unusable
+from tribayes.runs.folder import RunFolder, check_same
 from tribayes.runs.records import Record, add_record, cut_back, describe, display, interval_of, is_due
-from tribayes.runs.trainer import Trainer, posterior_rows
+from tribayes.runs.trainer import Trainer
 
 CHECKPOINT_SECONDS = 60.0
 
@@ -32,7 +35,13 @@ _STEPS_ON_CPU = 10  # between two pauses: a tenth of a second, so that display a
 
 
 class Stopped(Exception):
-    """The training was asked to end, and did; every run has its checkpoint."""
+    """The training was asked to end, and did; every run has its checkpoint.
+
+    Example:
+        >>> stopped = Stopped(signal.SIGTERM)
+        >>> str(stopped), stopped.exit_code
+        ('stopped by SIGTERM', 143)
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -44,6 +53,19 @@ class Session:
     """Writes records and checkpoints when they are due. Begins where the run's checkpoint was taken, if it has one.
 
     Call `pause` at every multiple of `interval` iterations, and more often if you like; `finish` after the last.
+
+    Example:
+        >>> train = tb.runs.Examples(torch.randn(40, 2), torch.randint(3, (40,)))
+        >>> model, elbo = tb.to_bayesian(nn.Linear(2, 3)), tb.ELBO(tb.Categorical(), data_size=40)
+        >>> optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.1), momentum=0.9)
+        >>> trainer = tb.runs.Trainer(model, elbo, optimizer, train, batch_size=8, iterations=20, seed=0)
+        >>> session = Session(tb.runs.Run.at(folder / "mine"), trainer, test=None)
+        >>> while trainer.iteration < trainer.iterations:
+        ...     trainer.advance(session.interval)
+        ...     session.pause()
+        >>> session.finish()
+        >>> session.run.finished
+        True
     """
 
     def __init__(
@@ -54,11 +76,12 @@ class Session:
         self.listeners: list[Callable[[Record], None]] = []  # told of every record
         self._checkpoint_seconds = checkpoint_seconds
         self._seconds_before = 0.0
+        self._writes = trainer.processes.first
         if run.checkpoint.exists():
             tensors, facts = read_checkpoint(run)
             restore(trainer, run.checkpoint, tensors, facts)
             self._seconds_before = facts["seconds"]
-        cut_back(run.metrics, trainer.iteration, trainer.iterations)
+        trainer.processes.after_first(lambda: cut_back(run.metrics, trainer.iteration, trainer.iterations))
         self.newest = next(reversed(run.records()), None)  # the newest record
         self._saved = trainer.iteration  # the iteration of the newest checkpoint
         self._started = self._saved_at = monotonic()
@@ -71,12 +94,17 @@ class Session:
     @property
     def loss(self) -> float | None:
         """The newest that costs nothing to get: on a GPU that of the last record; None where there is none yet."""
-        if self.trainer.device.type == "cpu" and len(losses := self._new_losses()):
+        if self.trainer.device.type == "cpu" and self._writes and len(losses := self._new_losses()):
             return float(losses[:, 0].mean())
         return None if self.newest is None else self.newest.loss
 
     def pause(self) -> None:
-        """Write what is due: the record first, so that a checkpoint never knows of more than the records do."""
+        """Write what is due: the record first, so that a checkpoint never knows of more than the records do.
+
+        Of several processes only the first writes.
+        """
+        if not self._writes:
+            return
         if is_due(self.trainer.iteration, self.trainer.iterations) and len(self._new_losses()):
             record = self._measure()
             add_record(self.run.metrics, record)
@@ -87,8 +115,12 @@ class Session:
             self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Write a checkpoint now, unless the newest is of this iteration."""
-        if self.trainer.iteration != self._saved or not self.run.checkpoint.exists():
+        """Write a checkpoint now, unless the newest is of this iteration.
+
+        Of a training that has diverged none is written: the last good one stays.
+        """
+        if self._writes and (self.trainer.iteration != self._saved or not self.run.checkpoint.exists()):
+            self._check_finite(loss=self._new_losses(), **dict(self.trainer.model.named_parameters()))
             write_checkpoint(self.run, self.trainer, self.seconds)
             self._saved = self.trainer.iteration
         self._saved_at = monotonic()
@@ -96,7 +128,20 @@ class Session:
     def finish(self) -> None:
         """Keep the trained network."""
         self.checkpoint()
-        self.run.save_model(self.trainer.model, self.trainer.objective, self.trainer.description())
+        if self._writes:
+            self.run.save_model(self.trainer.model, self.trainer.objective, self.trainer.description())
+        self.trainer.processes.wait()
+
+    def _check_finite(self, **values: Tensor) -> None:
+        """Refuse to go on with losses or weights that are not finite."""
+        for name, value in values.items():
+            if not (finite := value.detach().isfinite()).all():
+                self._diverged(name, float(value.detach()[~finite][0]))
+
+    def _diverged(self, what: str, value: float) -> NoReturn:
+        place = f"{value} after iteration {self.trainer.iteration:,} of {self.run.folder}"
+        remedy = "the training diverged: lower the learning rate, of the correlations (kappa) above all"
+        raise refusal(what, place, "stay finite", remedy)
 
     def _new_losses(self) -> Tensor:
         """Loss and NLL of the steps since the last record, (steps, 2)."""
@@ -110,9 +155,7 @@ class Session:
         error, test_nll = (None, None) if self.test is None else self.trainer.one_sample_scores(self.test)
         for name, value in (("loss", loss), ("loss", nll), ("test NLL", test_nll)):
             if value is not None and not math.isfinite(value):
-                place = f"{value} after iteration {self.trainer.iteration:,} of {self.run.folder}"
-                remedy = "the training diverged: lower the learning rate, of the correlations (kappa) above all"
-                raise refusal(name, place, "stay finite", remedy)
+                self._diverged(name, value)
         rows = posterior_rows(self.trainer.model)
         return Record(
             iteration=self.trainer.iteration,
@@ -137,23 +180,44 @@ def train_sessions(
     `advance` trains all of them so many steps; for a single one its trainer does. `title` is what the display on
     standard output calls them, by default the first run's name. On SIGINT or SIGTERM all write a checkpoint and
     `Stopped` is raised.
+
+    Example:
+        >>> train = tb.runs.Examples(torch.randn(40, 2), torch.randint(3, (40,)))
+        >>> model, elbo = tb.to_bayesian(nn.Linear(2, 3)), tb.ELBO(tb.Categorical(), data_size=40)
+        >>> optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.1), momentum=0.9)
+        >>> trainer = tb.runs.Trainer(model, elbo, optimizer, train, batch_size=8, iterations=20, seed=0)
+        >>> session = Session(tb.runs.Run.at(folder / "mine"), trainer, test=None)
+        >>> train_sessions([session], progress=False)
+        >>> session.newest.iteration
+        20
     """
     trainer, run = sessions[0].trainer, sessions[0].run
     every = _STEPS_ON_CPU if trainer.device.type == "cpu" else sessions[0].interval
-    shown = display(title or run.name, trainer.iteration, trainer.iterations, sys.stdout if progress else None)
-    with shown as show, _noted_signals() as noted:
+    stream = sys.stdout if progress and trainer.processes.first else None
+    shown = display(title or run.name, trainer.iteration, trainer.iterations, stream)
+    with _naming_the_run(run), trainer.processes.watched(), shown as show, _noted_signals() as noted:
         while trainer.iteration < trainer.iterations:
             steps = min(every - trainer.iteration % every, trainer.iterations - trainer.iteration)
             (advance or trainer.advance)(steps)
             for session in sessions:
                 session.pause()
             show(trainer.iteration, lambda: describe([s.loss for s in sessions], [s.newest for s in sessions]))
-            if noted:
+            if signal_number := trainer.processes.largest(noted[0] if noted else 0):  # all stop at one iteration
                 for session in sessions:
                     session.checkpoint()
-                raise Stopped(noted[0])
+                raise Stopped(signal_number)
         for session in sessions:
             session.finish()
+
+
+@contextmanager
+def _naming_the_run(run: RunFolder) -> Iterator[None]:
+    """While this lasts, the loss of a process says where the training can be continued."""
+    try:
+        yield
+    except Lost as lost:
+        where = "the same program continues from its last checkpoint, also with another number of processes"
+        raise Lost(f"{lost}; the run in {run.folder} is cut short: {where}") from lost
 
 
 @contextmanager

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import check_whole, refusal
+from tribayes.distributed.processes import processes
+from tribayes.inference.alpha import AlphaELBO
 from tribayes.inference.objective import AUTO, ELBO, ELBOTerms, Objective
 from tribayes.inference.step import TrainingStep
-from tribayes.nn.module import BayesianModule
-from tribayes.nn.stage import Stage, sample_model
-from tribayes.nn.table import PosteriorRow
+from tribayes.nn.answer import counted
+from tribayes.nn.stage import Stage, posterior_rows, sample_model
 from tribayes.posterior.streams import Stream
 from tribayes.runs.batches import Examples, Inputs, batch_order
 
@@ -35,6 +36,9 @@ Schedule = Callable[[int], float]
 class Trainer:
     """A network on its way. `advance` trains; `state` and `load_state` carry everything a resumed run needs.
 
+    Where torch has a process group, its processes train together: each takes its share of every batch, under the same
+    draw, so that the training is that of one process but for rounding.
+
     Args:
         model: the network, on the device of the examples.
         objective: what is minimised.
@@ -46,6 +50,15 @@ class Trainer:
         schedule: factor of the optimizer's learning rates at each iteration, counted from 0; None: always 1.
         rule: the guards before each step, as of `tribayes.stabilise_`.
         called: the model as it is called, where that is another object: by torch.compile.
+
+    Example:
+        >>> train = tb.runs.Examples(torch.randn(40, 2), torch.randint(3, (40,)))
+        >>> model, elbo = tb.to_bayesian(nn.Linear(2, 3)), tb.ELBO(tb.Categorical(), data_size=40)
+        >>> optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.1), momentum=0.9)
+        >>> trainer = tb.runs.Trainer(model, elbo, optimizer, train, batch_size=8, iterations=20, seed=0)
+        >>> trainer.advance(20)
+        >>> trainer.iteration
+        20
     """
 
     on_device = False  # whether a step asks the host for nothing
@@ -66,6 +79,8 @@ class Trainer:
     ) -> None:
         for name, count in (("iterations", iterations), ("batch_size", batch_size)):
             check_whole(name, count, "pass e.g. 64", least=1)
+        self.processes = processes()
+        self.processes.check_batch(batch_size)
         if batch_size > len(train):
             most = f"be at most the {len(train):,} training examples"
             raise refusal("batch_size", batch_size, most, "choose a smaller batch")
@@ -74,8 +89,8 @@ class Trainer:
         self.schedule, self.rule = schedule, rule
         self.device = train.targets.device
         self.generator = Stream((seed, 1)).generator(self.device)
-        called = model if called is None else called
-        self.take_step = TrainingStep(called, objective, optimizer, rule=rule, generator=self.generator)
+        called = self.processes.together(model if called is None else called)
+        self.take_step = TrainingStep(called, objective, optimizer, rule=rule, generator=self.generator, same_draw=True)
         # for networks that draw from torch's own generators, as dropout does
         places = [] if self.on_device else dict.fromkeys([torch.device("cpu"), self.device])
         self._global_generators = [Stream((seed, 5, number)).generator(place) for number, place in enumerate(places)]
@@ -120,9 +135,10 @@ class Trainer:
         """One step, in which the tables are read and written on the device."""
         row = self._rows.index_select(0, self._place).squeeze(0)
         batch, labels, packed = row.split([self.batch_size, len(row) - self.batch_size - 1, 1])
-        targets = labels if self.train.are_labelled else self.train.targets[batch]
-        terms = self._take_step(self.train.chosen(batch), targets, packed.view(torch.float32))
-        losses = torch.stack([terms.loss, terms.nll]).to(self._losses)
+        share = self.processes.share(self.batch_size)
+        targets = labels[share] if self.train.are_labelled else self.train.targets[batch[share]]
+        terms = self._take_step(self.train.chosen(batch[share]), targets, packed.view(torch.float32))
+        losses = self.processes.mean_(torch.stack([terms.loss, terms.nll]).to(self._losses))
         self._losses.index_copy_(0, self._place, losses.unsqueeze(0))
         self._place += 1
 
@@ -186,6 +202,7 @@ class Trainer:
             "likelihood": type(objective.likelihood).__name__,
             "kl_weight": [float(given(i)) for i in steps] if callable(given) else float(given),
             **{name: getattr(objective, name, None) for name in ("data_size", "samples", "estimator")},
+            **({"alpha": objective.alpha} if isinstance(objective, AlphaELBO) else {}),
             "optimizer": type(self.optimizer).__name__,
             "optimizer groups": json.loads(plain),
             "parameters": {name: list(parameter.shape) for parameter, name in names.items()},
@@ -224,16 +241,11 @@ class Trainer:
             for number, start in enumerate(range(0, len(test), _CHUNK)):
                 part = slice(start, start + _CHUNK)
                 draw = sample_model(self.model, stream.child(number)) if is_random else []
-                outputs = stage.run(draw, *(argument[part] for argument in test.arguments))
+                answer = stage.run(draw, *(argument[part] for argument in test.arguments))
+                outputs = counted(answer, self.objective.output)
                 nll += self.objective.likelihood.nll(outputs, test.targets[part]).sum()
                 wrong += (outputs.argmax(-1) != test.targets[part]).sum() if test.are_labelled else 0
         return float(wrong) / len(test) if test.are_labelled else None, float(nll) / len(test)
-
-
-def posterior_rows(model: nn.Module) -> dict[str, PosteriorRow]:
-    """The posterior's row of every random tensor, by its full name; none for a network without random weights."""
-    modules = [(path, module) for path, module in model.named_modules() if isinstance(module, BayesianModule)]
-    return {f"{path}.{row.name}" if path else row.name: row for path, module in modules for row in module.posterior()}
 
 
 def copied(state: Mapping[str, Any], owner: str) -> dict[str, Tensor]:

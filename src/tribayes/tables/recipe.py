@@ -1,0 +1,67 @@
+"""How a network for a table is made and trained, where nobody says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from tribayes._errors import check_positive, check_whole, refusal, wrong_type
+
+Network = Callable[[int, int], nn.Module]
+"""(inputs, outputs) → a network from (N, inputs) to (N, outputs)."""
+
+CANDIDATES = ("auto", 1.0)  # the rule, and the evidence lower bound itself, where most of a target is noise
+
+
+def multilayer_perceptron(inputs: int, outputs: int, hidden: int = 50) -> nn.Module:
+    """One hidden layer of 50 ReLUs: what the tables of docs/coverage.md and docs/uci.md were learned with.
+
+    >>> sum(weights.numel() for weights in multilayer_perceptron(10, 1).parameters())
+    601
+    """
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train: AdamW, its rate falling to 0 along half a cosine.
+
+    Attributes:
+        network: makes it from the numbers of inputs and outputs.
+        kl_weights: weights of the divergence to choose from by held-out rows (`tribayes.ELBO`'s); one is not chosen.
+        calibrate: whether to hold rows out at all: to choose the weight and the widths by, and for the guarantee of
+            intervals and sets.
+        steps: of training, each time; more where that would be fewer than 20 epochs.
+        batch_size: rows a step; more where there are more than 20,000 rows.
+        lr, weight_decay: of the means.
+        samples: networks that answer.
+        device: to train and predict on, such as "cuda".
+
+    Example:
+        >>> Recipe(network=lambda inputs, outputs: nn.Linear(inputs, outputs), steps=100).batch_size
+        64
+    """
+
+    network: Network = multilayer_perceptron
+    kl_weights: tuple[float | str, ...] = CANDIDATES
+    calibrate: bool = True
+    steps: int = 2000
+    batch_size: int = 64
+    lr: float = 0.01
+    weight_decay: float = 0.01
+    samples: int = 200
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.network, nn.Module) or not callable(self.network):
+            requirement = "be a function of the numbers of inputs and outputs"
+            remedy = "pass a function that makes a new network each time, e.g. lambda inputs, outputs: nn.Linear(...)"
+            raise wrong_type("network", self.network, requirement, remedy)
+        if not self.kl_weights:
+            raise refusal("kl_weights", self.kl_weights, "have at least one", 'pass e.g. ("auto",)')
+        check_whole("steps", self.steps, "it counts steps of training", least=1)
+        check_whole("batch_size", self.batch_size, "it counts rows", least=1)
+        check_whole("samples", self.samples, "it counts networks that answer, such as 200", least=2)
+        check_positive("lr", self.lr, "it is a learning rate, such as 0.01")

@@ -10,7 +10,7 @@
     pred.label, pred.interval(0.95), pred.certain(0.95)
 
 Raw parameters → law → draws → network → ELBO → history, and draws → predictive → intervals → report; a folder imports
-only from those before it: `posterior`, `nn`, `inference`, `prediction`, `plots`, `report`.
+only from those before it: `posterior`, `nn`, `inference`, `prediction`, `distributed`, `plots`, `report`.
 """
 
 from importlib import import_module
@@ -21,13 +21,15 @@ from tribayes._allocator import keep_freed_memory
 from tribayes.inference import *  # noqa: F403 - all its names are public here, too
 from tribayes.nn.convert import kl, stabilise_, to_bayesian, to_deterministic
 from tribayes.nn.module import BayesianModule
+from tribayes.nn.sampling_network import SamplingNetwork
 from tribayes.posterior import Prior, RelativePrior, TridiagonalNormal
 from tribayes.prediction import *  # noqa: F403 - as of inference
 from tribayes.prediction import metrics
 
 __version__ = "0.2.0"
 
-_ON_DEMAND = ("plots", "report", "data", "runs")  # `tb.plots` imports matplotlib when it is first used
+# `tb.plots` imports matplotlib when it is first used, `tb.sklearn` scikit-learn
+_ON_DEMAND = ("distributed", "tables", "sklearn", "plots", "report", "data", "runs")
 
 
 def __getattr__(name: str) -> ModuleType:
@@ -40,6 +42,7 @@ __all__ = [
     "BayesianModule",
     "Prior",
     "RelativePrior",
+    "SamplingNetwork",
     "TridiagonalNormal",
     "keep_freed_memory",
     "kl",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
+from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +15,20 @@ import typer
 
 from tribayes._allocator import keep_freed_memory
 from tribayes._errors import refusal
-from tribayes._text import format_table
+from tribayes._text import format_table, printable
+from tribayes.distributed import Lost, joined_by_torchrun
+from tribayes.own.answers import answer
+from tribayes.own.fitting import OwnRequest, data_named, train_own
+from tribayes.own.judging import compared, judge
+from tribayes.own.own_run import OwnRun
+from tribayes.own.page import write_page
+from tribayes.own.setting import changeable, is_own
 from tribayes.prediction import ClassificationSummary
 from tribayes.recipes.examples import load_examples
 from tribayes.recipes.experiments import EXPERIMENTS
 from tribayes.recipes.recipe_run import RecipeRun, Request, train_as_asked
 from tribayes.recipes.setting import parse_changes
-from tribayes.runs import Stopped, comparison
+from tribayes.runs import Run, Stopped
 from tribayes.runs.environment import choose_device, compute_repeatably
 
 app = typer.Typer(
@@ -31,8 +41,12 @@ app = typer.Typer(
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
 DataDir = Annotated[Path | None, typer.Option(help="Where data sets lie; also $TRIBAYES_DATA, then the user's cache.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU. Default: torch's choice.")]
-Samples = Annotated[int, typer.Option(min=1, help="How many networks to draw.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Of the CPU. Default: torch's choice.")]
+Samples = Annotated[int, typer.Option(min=2, max=1_000_000, help="How many networks to draw.")]
+
+Network = Annotated[
+    str | None, typer.Option(metavar="MODULE:FUNCTION", help="Own data: your network, function(shape, outputs).")
+]
 
 _ANY_WORDS: Any = {"context_settings": {"allow_extra_args": True, "ignore_unknown_options": True}}
 
@@ -45,20 +59,46 @@ def main() -> None:
 def run_commands(commands: typer.Typer) -> None:
     """Run commands; what went wrong is said in a sentence."""
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # torch's compiler advises lower precision
-    keep_freed_memory()
+    if isinstance(sys.stdout, TextIOWrapper):  # a name that is no text, of a file or a folder, must not cost the answer
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        keep_freed_memory()
         commands()
-    except (ValueError, OSError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    except Exception as error:
+        print(f"error: {_sentence(error)}", file=sys.stderr)
         if "--traceback" in sys.argv[1:2]:
             raise
         sys.exit(1)
 
 
+def _sentence(error: Exception) -> str:
+    """What went wrong: our own words as they are; of an error nobody foresaw its kind, too, and how to see more."""
+    text = printable(error, keep="\n")
+    if isinstance(error, ValueError | OSError | ImportError | Lost) or (
+        isinstance(error, TypeError) and text[:1] == "`"
+    ):
+        return text
+    reason = text.splitlines()[0] if text else "no reason given"
+    return f"{type(error).__name__}: {reason} (tribayes --traceback … shows where)"
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"tribayes {import_module('tribayes').__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def common(traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error arose.")] = False) -> None:
+def common(
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error arose.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
     """Bayesian networks with correlated weights: train one, judge it, ask it how sure it is."""
-    del traceback  # `main` reads it, also where the arguments are wrong
+    del version, traceback  # `main` reads the latter, also where the arguments are wrong
 
 
 @app.command()
@@ -75,8 +115,16 @@ def experiments() -> None:
 @app.command()
 def fit(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Of `tribayes experiments`. Default: digits.")
+        str | None,
+        typer.Argument(
+            metavar="NAME|DATA",
+            help="Of `tribayes experiments` (default: digits); or your own table (.csv, .parquet) or folder of images.",
+        ),
     ] = None,
+    target: Annotated[str | None, typer.Option(help="Own table: the column to predict.")] = None,
+    task: Annotated[str | None, typer.Option(help="Own table: classification or regression. Default: by it.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Own table: a column not to learn from.")] = None,
+    network: Network = None,
     run: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/NAME-seedN.")] = None,
     data_dir: DataDir = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Determines the result. Default: 0.")] = None,
@@ -89,32 +137,57 @@ def fit(
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Between two checkpoints.")] = 60.0,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")] = False,
 ) -> None:
-    """Train an experiment. Ctrl-C ends it with a checkpoint; --resume continues to the very same result."""
-    wanted = parse_changes(changes or [])
+    """Train an experiment, or on your own data. Ctrl-C ends it with a checkpoint; --resume continues it exactly.
+
+    By `torchrun --nproc-per-node N -m tribayes fit …` N processes share every batch, with the result of one but for
+    rounding.
+    """
+    data = data_named(name)
+    own = data is not None or (resume and name is None and run is not None and is_own(Run.open(run).config))
+    _check_options(
+        own, target=target, task=task, ignore=ignore, network=network, validation=validation, data_dir=data_dir
+    )
+    wanted = parse_changes(changes or [], changeable() if own else None)
     for key, value in (("iterations", iterations), ("validation", validation)):
         if value is not None and wanted.setdefault(key, value) != value:
             raise refusal(f"--{key}", value, f"agree with --set {key}={wanted[key]}", "give one of the two")
-    request = Request(name, run, seed, wanted, device, threads, data_dir)
-    try:
-        trained = train_as_asked(request, resume, checkpoint_seconds, tensorboard)
-    except Stopped as stopped:
-        print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {request.place}")
-        raise typer.Exit(stopped.exit_code) from stopped
-    print(f"\nNext:\n  tribayes evaluate {trained.folder}")
+    request: Request | OwnRequest = Request(name, run, seed, wanted, device, threads, data_dir)
+    if own:
+        request = OwnRequest(data, run, seed, wanted, device, threads, target, task, network, ignore or [])
+    train: Any = train_own if own else train_as_asked
+    with joined_by_torchrun(on_gpu=device != "cpu" and torch.cuda.is_available()) as group:
+        try:
+            trained: OwnRun | RecipeRun = train(request, resume, checkpoint_seconds, tensorboard)
+        except Stopped as stopped:
+            if group.first:
+                print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {printable(request.place)}")
+            raise typer.Exit(stopped.exit_code) from stopped
+    if not group.first:
+        return
+    folder = printable(trained.folder)
+    print(f"\nNext:\n  tribayes evaluate {folder}")
     if trained.setting.bayesian:
-        print(f"  tribayes report {trained.folder}")
+        print(f"  tribayes report {folder}")
 
 
 @app.command()
 def evaluate(
-    run: RunArgument, data_dir: DataDir = None, device: Device = "auto", samples: Samples = 200, threads: Threads = None
+    run: RunArgument,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    samples: Samples = 200,
+    threads: Threads = None,
+    network: Network = None,
 ) -> None:
-    """Judge a run by its test images: error, NLL, calibration, certain or not."""
-    found, place = RecipeRun.open(run), _device(device, threads)
-    _, test = load_examples(found.setting, data_dir, place)
-    scores = found.evaluate(found.network(place), test, samples=samples, progress=sys.stdout.isatty())
-    print(ClassificationSummary.from_dict(scores))
-    print(f"\nWritten to {found.path('evaluation.json')}")
+    """Judge a run by its test images or rows: error, NLL, calibration, certain or not."""
+    found, place = _opened(run), _device(device, threads)
+    if isinstance(found, OwnRun):
+        print(judge(found, found.network(place, network), samples, sys.stdout.isatty()))
+    else:
+        _, test = load_examples(found.setting, data_dir, place)
+        scores = found.evaluate(found.network(place), test, samples=samples, progress=sys.stdout.isatty())
+        print(ClassificationSummary.from_dict(scores))
+    print(f"\nWritten to {printable(found.path('evaluation.json'))}")
 
 
 @app.command()
@@ -125,38 +198,90 @@ def report(
     device: Device = "auto",
     samples: Samples = 200,
     threads: Threads = None,
+    network: Network = None,
 ) -> None:
     """Write the HTML page about a run."""
-    found, path = RecipeRun.open(run), out or run / "report.html"
-    print(found.report(path, data_dir, _device(device, threads), samples, progress=sys.stdout.isatty()))
+    found, path, place, progress = (
+        _opened(run),
+        out or run / "report.html",
+        _device(device, threads),
+        sys.stdout.isatty(),
+    )
+    if isinstance(found, OwnRun):
+        print(printable(write_page(found, path, found.network(place, network), samples, progress)))
+    else:
+        print(printable(found.report(path, data_dir, place, samples, progress)))
 
 
 @app.command()
 def predict(
     run: RunArgument,
-    images: Annotated[list[Path], typer.Argument(metavar="IMAGE…", help="Image files.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for boxplots. Default: RUN/predictions.")] = None,
+    images: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Image files; or of your own data, a table.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for boxplots; for own data the CSV file. Default: in RUN/predictions.")
+    ] = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     samples: Samples = 200,
     threads: Threads = None,
+    network: Network = None,
 ) -> None:
     """Ask a run about image files: label, probability, interval, certain or not, and a boxplot.
+
+    A run on your own data answers with a CSV file: prediction, interval, certain or not, entropies.
 
     Images are made grey or RGB and resized as the network needs it, and the answer says so. Light and dark are taken
     as they are: MNIST, Fashion-MNIST and the digits show light strokes on a dark ground.
     """
+    found, place = _opened(run), _device(device, threads)
+    if isinstance(found, OwnRun):
+        path, said = answer(found, images, out, found.network(place, network), samples, sys.stdout.isatty())
+        print("\n".join([*said, printable(path)]))
+        return
     from tribayes.recipes.image_files import ask_about  # needs Pillow and matplotlib
 
     folder = run / "predictions" if out is None else out
-    for answer in ask_about(RecipeRun.open(run), images, folder, data_dir, _device(device, threads), samples):
-        print(answer)
+    for verdict in ask_about(found, images, folder, data_dir, place, samples):
+        print(verdict)
+
+
+@app.command()
+def serve(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="A finished run. Default: the digits', trained on first use.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; others than this machine need the token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
+    token: Annotated[
+        str | None, typer.Option(envvar="TRIBAYES_TOKEN", help="What callers have to show. Default: made anew.")
+    ] = None,
+    name: Annotated[list[str] | None, typer.Option(help="Another name by which the server may be called.")] = None,
+    data_dir: DataDir = None,
+    samples: Annotated[int, typer.Option(min=2, max=2000, help="How many networks to draw.")] = 200,
+    threads: Threads = None,
+) -> None:
+    """Open a page on which to watch a network doubt: draw, distort, click; with a JSON interface beside it."""
+    try:
+        from tribayes.serve.server import serve as serve_until_told
+    except ModuleNotFoundError as error:
+        remedy = "install it with: pip install 'tribayes[serve]'"
+        raise ImportError(f"the page is served with {error.name}, which is not installed; {remedy}") from error
+    from tribayes.serve.home import embedded_run
+    from tribayes.serve.subject import Subject
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    found = embedded_run() if run is None else _opened(run)
+    if not isinstance(found, RecipeRun):
+        remedy = "ask it by `tribayes predict`"
+        raise refusal("RUN", str(run), "be of an experiment (`tribayes experiments`), not of data of your own", remedy)
+    serve_until_told(Subject(found, data_dir, samples), host, port, token, tuple(name or ()))
 
 
 @app.command()
 def compare(runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of evaluated runs.")]) -> None:
     """Set evaluated runs beside each other."""
-    print(comparison([RecipeRun.open(folder) for folder in runs]))
+    print(compared([_opened(folder) for folder in runs]))
 
 
 @app.command("results", help="Make the paper's tables and figures: in a clone of the repository.", **_ANY_WORDS)
@@ -168,6 +293,20 @@ def elsewhere(context: typer.Context) -> None:
         "the paper's experiments are made where their results are kept: clone the repository of tribayes, and in it "
         f"run `python -m reproduction {command}` or `make {context.info_name}`."
     )
+
+
+def _opened(folder: Path) -> RecipeRun | OwnRun:
+    """The run in a folder, as what it is."""
+    return OwnRun.open(folder) if is_own(Run.open(folder).config) else RecipeRun.open(folder)
+
+
+def _check_options(own: bool, **given: Any) -> None:
+    """Refuse options of experiments for one's own data, and the other way round."""
+    of_experiments = ("validation", "data_dir")
+    for name, value in given.items():
+        if value is not None and own == (name in of_experiments):
+            requirement = f"be for {'experiments of the catalogue' if own else 'your own data, a table or a folder'}"
+            raise refusal(f"--{name.replace('_', '-')}", value, requirement, "leave it out")
 
 
 def _device(word: str, threads: int | None) -> torch.device:

@@ -1,5 +1,8 @@
 """The boxplots of one example show its samples, its interval and its verdict."""
 
+from io import BytesIO
+from xml.etree import ElementTree
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from matplotlib.patches import PathPatch
 
 from tests.plots.cases import NETWORKS, classes, images_for, random_classes, without_samples
 from tribayes.plots import output_boxplot
-from tribayes.plots.style import BLUE, PALE, PALE_ORANGE
+from tribayes.plots.style import BLUE, PALE, PALE_ORANGE, drawn
 from tribayes.prediction import ClassPredictive
 
 
@@ -147,3 +150,11 @@ def test_bad_types_are_refused_by_name(pred: ClassPredictive) -> None:
 def test_without_samples_the_error_says_how_to_get_them(pred: ClassPredictive) -> None:
     with pytest.raises(ValueError, match="keep_samples=True"):
         output_boxplot(without_samples(pred), 0)
+
+
+def test_control_characters_in_a_name_break_no_svg() -> None:
+    """An XML file may hold none of them, written out or not; a font has none either."""
+    picture = BytesIO()
+    names = ["a\x00b\x1b[2J", "\x07\udcff", "c"]
+    drawn(output_boxplot, 5.0, 3.3, two_way(), 0, class_names=names).savefig(picture, format="svg")
+    assert ElementTree.fromstring(picture.getvalue()).tag.endswith("svg")

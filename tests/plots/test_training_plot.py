@@ -6,7 +6,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from tribayes.inference.fit import History
+from tribayes.inference.history import History
 from tribayes.plots import training_curves
 
 HISTORY = History(loss=[3.0, 2.5, 2.2, 1.9, 2.0], nll=[2.0, 1.6, 1.4, 1.2, 1.4], kl=[100.0, 90.0, 80.0, 70.0, 60.0])

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tribayes._errors import check_whole, refusal, wrong_type
+from tribayes._text import printable
+from tribayes.prediction.predictive import ClassPredictive, check_one_label_each
 
 BLUE = "#0072B2"
 VERMILLION = "#D55E00"
@@ -129,8 +131,11 @@ def show_image(ax: Axes, image: Tensor) -> None:
 
 
 def plain(text: str) -> str:
-    """Text as it is: without this, matplotlib takes what stands between two dollar signs for a formula."""
-    return text.replace("$", r"\$")
+    """Text as it is: matplotlib would take what stands between two dollar signs for a formula.
+
+    Control characters, which no font has and which break an SVG, are written out.
+    """
+    return printable(text, keep="\n").replace("$", r"\$")
 
 
 def percent_ticks(*axes: Axis) -> None:
@@ -142,6 +147,8 @@ def percent_ticks(*axes: Axis) -> None:
 def check_type(argument: str, value: object, kind: type[T], remedy: str = "pass what tribayes.predict returned") -> T:
     if not isinstance(value, kind):
         raise wrong_type(argument, type(value).__name__, f"be a {kind.__name__}", remedy)
+    if isinstance(value, ClassPredictive):
+        check_one_label_each(value, "a picture")
     return value
 
 

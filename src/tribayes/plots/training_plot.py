@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tribayes._errors import check_whole, refusal
 from tribayes._text import minus, number, percent
-from tribayes.inference.fit import History
+from tribayes.inference.history import History
 from tribayes.nn.table import PosteriorTable
 from tribayes.plots import style
 from tribayes.plots.style import BLACK, SMALL, check_points, check_type

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tribayes import plots
 from tribayes._errors import refusal
 from tribayes._text import level_text, number, percent
-from tribayes.inference.fit import History
+from tribayes.inference.history import History
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.module import BayesianModule
 from tribayes.nn.table import PosteriorTable
@@ -22,7 +22,7 @@ from tribayes.plots.style import check_images, check_type, drawn, names_of
 from tribayes.plots.training_plot import bars_size
 from tribayes.prediction import ClassPredictive, LayerReport
 from tribayes.prediction.classification import confidently_wrong, telling_examples
-from tribayes.prediction.predictive import DEFAULT_LEVELS
+from tribayes.prediction.predictive_base import DEFAULT_LEVELS
 from tribayes.prediction.samples import Drawn, Moments
 from tribayes.prediction.summary import COUNT_HEADER, ScoreRow, origin
 from tribayes.report.page import Report, Section
@@ -68,6 +68,7 @@ def classification_report(
     layers: LayerReport | None = None,
     class_names: Sequence[str] | None = None,
     levels: Sequence[float] = DEFAULT_LEVELS,
+    notes: Sequence[str] = (),
     title: str = "A Bayesian classifier and its doubts",
 ) -> Path:
     """Write one self-contained HTML page about a prediction; what is not given is left out. Returns its path.
@@ -79,6 +80,7 @@ def classification_report(
         model, history, layers: for τ and ρ, for the loss, and what `layer_report` returned.
         foreign: predictions for inputs of another kind.
         levels: credibility levels of the table; the pictures use the first.
+        notes: sentences about the data and how it was used.
 
     Example:
         >>> model = tb.to_bayesian(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)))
@@ -93,14 +95,15 @@ def classification_report(
     footer = f"Made with tribayes from {origin(pred.sample_count)}{seed}, {len(pred):,} examples."
     page = Report(title, _lead(case), footer)
     _add_numbers(page.section("Key numbers"), case)
+    add_notes(page, notes)
     _add_examples(page.section("What the sampled networks say"), case, images)
     _add_trust(page.section("Can the uncertainty be trusted?"), case, images, foreign)
     if model is not None:
-        _add_posterior(page.section("What was learned about the weights"), model)
+        add_posterior(page.section("What was learned about the weights"), model)
     if layers is not None:
         _add_layers(page.section("Where the uncertainty comes from"), layers)
     if history is not None:
-        _add_training(page.section("Training"), history)
+        add_training(page.section("Training"), history)
     page.section("Words").definitions(_WORDS)  # for readers who did not read the paper
     return page.write(path)
 
@@ -121,6 +124,14 @@ class _Case:
     def verdict(self, example: int) -> str:
         label, target = int(self.pred.label[example]), int(self.targets[example])
         return f"predicted {self.names[label]}, true {self.names[target]}"
+
+
+def add_notes(page: Report, notes: Sequence[str]) -> None:
+    """A section about the data, where there is something to say."""
+    section = page.section("The data") if notes else None
+    for note in notes:
+        assert section is not None
+        section.text(note)
 
 
 def _lead(case: _Case) -> str:
@@ -200,7 +211,7 @@ def _add_trust(section: Section, case: _Case, images: Tensor | None, foreign: Cl
     )
 
 
-def _add_posterior(section: Section, model: nn.Module) -> None:
+def add_posterior(section: Section, model: nn.Module) -> None:
     """τ and ρ of every tensor; of a model with several Bayesian modules, by its name within the model."""
     bayesian_modules(model)  # an error where there is none
     parts = [(path, part) for path, part in model.named_modules() if isinstance(part, BayesianModule)]
@@ -225,7 +236,8 @@ def _add_layers(section: Section, layers: LayerReport) -> None:
     section.table(["layer drawn", "epistemic (nats)", "std", "share"], layers.table_rows())
 
 
-def _add_training(section: Section, history: History) -> None:
+def add_training(section: Section, history: History) -> None:
+    """The loss as it went."""
     section.picture(
         drawn(plots.training_curves, *_WIDE, history),
         f"Training curves over {len(history):,} iterations: loss, negative log likelihood and ν·KL",

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from tribayes._errors import is_number, refusal, wrong_type
 from tribayes._files import make_folder, store
-from tribayes._text import minus, number
+from tribayes._text import minus, number, printable
 
 _LEAST_DECIMALS, _MOST_DECIMALS = 2, 4
 _LIMIT = 110_000  # bytes of a picture; a third more in base64, so below 150 kB in the page
@@ -60,7 +60,12 @@ footer { margin-top: 2.5rem; padding-top: .6rem; border-top: 1px solid var(--lin
 
 
 class Section:
-    """Part of a page. Its methods add something at the end and return the section."""
+    """Part of a page. Its methods add something at the end and return the section.
+
+    Example:
+        >>> Section("Data").text("360 images.").table(["class", "images"], [["0", 36]]).heading
+        'Data'
+    """
 
     def __init__(self, heading: str) -> None:
         self.heading = heading
@@ -158,7 +163,7 @@ class Report:
 
 def _safe(text: str) -> str:
     """`text` for any place in HTML, attributes included; a percent sign never begins a line."""
-    return escape(text).replace(" %", "\u00a0%")
+    return escape(printable(text, keep="\n\t")).replace(" %", "\u00a0%")
 
 
 def _column(place: int, name: str, cells: Sequence[object]) -> list[str]:

@@ -1,0 +1,94 @@
+"""A table from a file, CSV or Parquet, as a pandas DataFrame: size, names and form are looked at before it is read.
+
+pandas rather than polars: most who have tables have it already, and the rest of the package takes its arrays.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tribayes._errors import refusal
+from tribayes.own.csv_file import ENCODING, check_csv, check_names
+
+TEXT_ENDINGS, PARQUET_ENDINGS = (".csv", ".tsv"), (".parquet", ".pq")
+TABLE_ENDINGS = TEXT_ENDINGS + PARQUET_ENDINGS
+MOST_BYTES = 500_000_000  # of a table before it is read; in memory it takes up to four times as much
+
+_FEWER = "take a part of its rows (head, or sample), or leave out columns that say nothing"
+
+
+def pandas() -> ModuleType:
+    """pandas, imported where a table is read and nowhere else."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            "tables are read with pandas, which is not installed; install it with: pip install 'tribayes[table]'"
+        ) from error
+    return pandas
+
+
+def read_table(path: Path) -> Any:
+    """The table in a file, as a pandas DataFrame whose columns have names that differ.
+
+    >>> _ = (folder / "heights.csv").write_text("name,height\\nAda,1.7\\nAlan,\\n")
+    >>> read_table(folder / "heights.csv")
+       name  height
+    0   Ada     1.7
+    1  Alan     NaN
+    """
+    if not path.is_file():
+        raise refusal("DATA", str(path), "be a file", "correct the name")
+    if path.suffix.lower() not in TABLE_ENDINGS:
+        raise refusal("DATA", str(path), f"end in {', '.join(TABLE_ENDINGS)}", "save the table as CSV")
+    _check_size(path, path.stat().st_size)
+    return _read_parquet(path) if path.suffix.lower() in PARQUET_ENDINGS else _read_csv(path)
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > MOST_BYTES:
+        requirement = f"have at most {MOST_BYTES / 1e6:,.0f} MB, but it has {size / 1e6:,.0f}"
+        raise refusal("DATA", str(path), requirement, _FEWER)
+
+
+def _read_csv(path: Path) -> Any:
+    tables = pandas()
+    separator, header = check_csv(path)
+    try:
+        return tables.read_csv(
+            path,
+            sep=separator,
+            encoding=ENCODING,
+            header=0,
+            names=header,
+            index_col=False,
+            na_values=["?"],
+            low_memory=False,
+        )
+    except (ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors
+        raise refusal("DATA", str(path), f"be a CSV table ({error})", "correct the line it names") from error
+
+
+def _read_parquet(path: Path) -> Any:
+    tables = pandas()
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(
+            "Parquet is read with pyarrow, which is not installed; install it with: pip install 'tribayes[table]'"
+        ) from error
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+            _check_size(path, sum(group.total_byte_size for group in groups))
+            check_names(path, file.schema_arrow.names)
+        found = tables.read_parquet(path, engine="pyarrow").reset_index(drop=True)
+    except (pyarrow.ArrowException, OSError) as error:
+        first = str(error).partition("\n")[0]
+        raise refusal("DATA", str(path), f"be a Parquet table ({first})", "write it again") from error
+    if not len(found):
+        raise refusal("DATA", str(path), "have rows", "it is empty but for names of columns")
+    return found

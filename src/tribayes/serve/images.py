@@ -1,0 +1,72 @@
+"""What was sent, as the image that a network is shown."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from tribayes.data.pictures import TooManyPixels, in_colours, open_picture, pixels_of
+from tribayes.serve.asking import Options
+from tribayes.serve.refused import Refused
+from tribayes.serve.subject import Subject
+
+MOST_SIDE = 1024  # of pixels that are sent as numbers
+
+_ENOUGH = 560  # pixels a side: larger pictures are made smaller first, which no network of these would notice
+
+Value = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Rows = Annotated[list[list[Value]], Field(min_length=1, max_length=MOST_SIDE)]
+
+
+class Pixels(BaseModel):
+    """An image as numbers from 0, dark, to 1, light: rows of pixels, or one such table for each colour."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pixels: Rows | Annotated[list[Rows], Field(min_length=1, max_length=3)]
+
+
+def image_of_file(content: bytes, subject: Subject, options: Options) -> tuple[Tensor, list[str]]:
+    """(C, H, W) in [0, 1] from the bytes of an image file, and what was done to it, in words."""
+    if not content:
+        raise Refused(422, "the body is empty; send an image file, or JSON with pixels.")
+    try:
+        picture, changes = open_picture(BytesIO(content), "image", f"{len(content):,} bytes")
+    except ValueError as error:
+        raise Refused(413 if isinstance(error.__cause__, TooManyPixels) else 415, str(error)) from error
+    picture = in_colours(picture, subject.shape[0], changes)
+    picture.thumbnail((_ENOUGH, _ENOUGH))
+    return _fitted(pixels_of(picture) / 255, subject, options, changes), changes
+
+
+def image_of_numbers(body: Pixels, subject: Subject, options: Options) -> tuple[Tensor, list[str]]:
+    """The same from numbers."""
+    try:
+        image = torch.tensor(body.pixels)
+    except ValueError as error:
+        raise Refused(422, "`pixels` must have rows of one length; send a table of numbers.") from error
+    image = image.unsqueeze(0) if image.ndim == 2 else image
+    if image.shape[0] != subject.shape[0] or not 0 < image.shape[2] <= MOST_SIDE:
+        wanted = f"have {subject.shape[0]} of rows and at most {MOST_SIDE} pixels a side"
+        raise Refused(422, f"`pixels` (={tuple(image.shape)}) must {wanted}; send colours × rows × columns.")
+    changes: list[str] = []
+    return _fitted(image, subject, options, changes), changes
+
+
+def _fitted(image: Tensor, subject: Subject, options: Options, changes: list[str]) -> Tensor:
+    """Digits as those of the training set, unless that is not wanted; all else resized; then made harder to read."""
+    if subject.preparation is not None and options.prepare:
+        try:
+            image = subject.preparation(image[0])
+        except ValueError as error:
+            raise Refused(422, str(error)) from error
+    elif image.shape != subject.shape:
+        height, width = subject.shape[1:]
+        changes.append(f"resized from {image.shape[2]}×{image.shape[1]} to {width}×{height}")
+        image = F.interpolate(image.unsqueeze(0), (height, width), mode="area").squeeze(0)
+    return options.apply(image.clamp(0, 1))

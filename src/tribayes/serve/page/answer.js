@@ -1,0 +1,124 @@
+// An answer of the networks: the verdict, boxplots by class, the numbers, and where the doubt comes from.
+
+import { say } from "./api.js";
+import { fillTable, percent, shape } from "./shapes.js";
+
+const byId = (id) => document.getElementById(id);
+const MOST_DOTS = 400;
+
+export function showNothing() {
+  showVerdict("none", "Nothing yet", "Draw, or take a test image.");
+  byId("boxes").replaceChildren();
+  byId("seen").getContext("2d").clearRect(0, 0, 64, 64);
+  byId("changes").textContent = "";
+  fillTable(byId("numbers").tBodies[0], []);
+  for (const name of ["aleatoric", "epistemic", "total"]) byId(`${name}-value`).textContent = "–";
+  for (const name of ["aleatoric", "epistemic"]) byId(name).style.width = 0;
+}
+
+export function showAnswer(answer, changes) {
+  const { kind, title, words } = verdictOf(answer);
+  showVerdict(kind, title, words);
+  say(`${title}. ${words}`);
+  drawBoxes(answer, `${title}. ${words}`);
+  showNumbers(answer);
+  showDoubt(answer);
+  showSeen(answer.seen);
+  byId("changes").textContent = changes;
+}
+
+function verdictOf(answer) {
+  const best = answer.classes.indexOf(answer.label);
+  const chance = percent(answer.probabilities[best]);
+  if (answer.intervals === null) {
+    const words = `It says ${chance}. Being alone, it cannot say how sure it is.`;
+    return { kind: "none", title: `${answer.label}, says one network`, words };
+  }
+  const [lower, upper] = answer.intervals[best].map((bound) => percent(bound));
+  const level = `${Number((100 * answer.level).toFixed(1))} %`;
+  if (answer.certain) {
+    const words = `Probability ${chance}. ${level} of the ${answer.samples} networks say ${lower} to ${upper}, and no other class comes near.`;
+    return { kind: "sure", title: `${answer.label}: quite certain`, words };
+  }
+  const between = listed(answer.hesitates);
+  const words = `It hesitates between ${between}. For ${answer.label}, ${level} of the ${answer.samples} networks say ${lower} to ${upper}.`;
+  return { kind: "unsure", title: `${answer.label}? Uncertain`, words };
+}
+
+function listed(names) {
+  const shown = names.length > 4 ? [...names.slice(0, 3), `${names.length - 3} others`] : names;
+  return shown.length === 1 ? shown[0] : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
+}
+
+function showVerdict(kind, title, words) {
+  const place = byId("verdict");
+  place.className = `verdict ${kind}`;
+  place.children[0].textContent = title;
+  place.children[1].textContent = words;
+}
+
+function drawBoxes(answer, title) {
+  const picture = byId("boxes");
+  const wide = 560, left = 24 + 7.5 * Math.max(...answer.classes.map((name) => name.length)), right = 14, high = 30;
+  const across = (share) => left + share * (wide - left - right);
+  picture.setAttribute("viewBox", `0 0 ${wide} ${high * answer.classes.length + 26}`);
+  picture.replaceChildren();
+  shape(picture, "title", { id: "boxes-title" }, `Probabilities by class. ${title}`);
+  answer.classes.forEach((name, row) => {
+    const top = row * high, middle = top + high / 2, marked = answer.hesitates.includes(name);
+    const chosen = name === answer.label;
+    if (marked || (chosen && answer.certain)) {
+      shape(picture, "rect", { class: marked ? "hesitating" : "settled", x: 0, y: top + 1, width: wide, height: high - 2, rx: 5 });
+    }
+    shape(picture, "text", { class: `name${chosen ? " chosen" : ""}`, x: left - 12, y: middle + 5, "text-anchor": "end" }, name);
+    shape(picture, "line", { class: "axis", x1: across(0), x2: across(1), y1: middle, y2: middle });
+    for (const [number, draw] of (answer.draws ?? []).slice(0, MOST_DOTS).entries()) {
+      const aside = (((number * 7) % 17) / 16 - 0.5) * (high - 12); // spread over the row, always the same way
+      shape(picture, "circle", { class: "dot", cx: across(draw[row]), cy: middle + aside, r: 1.8 });
+    }
+    if (answer.intervals) drawBox(picture, answer.intervals[row], answer.quartiles[row], across, middle);
+    const average = across(answer.probabilities[row]);
+    for (const edge of [" edge", ""]) {
+      shape(picture, "line", { class: `average${edge}`, x1: average, x2: average, y1: middle - 8, y2: middle + 8 });
+    }
+  });
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+    const anchor = share === 1 ? "end" : share === 0 ? "start" : "middle";
+    shape(picture, "text", { x: across(share), y: high * answer.classes.length + 18, "text-anchor": anchor }, percent(share));
+  }
+}
+
+function drawBox(picture, [lower, upper], [first, , third], across, middle) {
+  shape(picture, "rect", { class: "box", x: across(first), y: middle - 7, width: Math.max(1, across(third) - across(first)), height: 14, rx: 2 });
+  shape(picture, "line", { class: "whisker", x1: across(lower), x2: across(upper), y1: middle, y2: middle });
+  for (const end of [lower, upper]) shape(picture, "line", { class: "whisker", x1: across(end), x2: across(end), y1: middle - 6, y2: middle + 6 });
+}
+
+function showNumbers({ classes, probabilities, intervals }) {
+  const rows = classes.map((name, row) => {
+    const interval = intervals ? intervals[row].map((bound) => percent(bound, 1)).join(" to ") : "none";
+    return [name, percent(probabilities[row], 1), interval];
+  });
+  fillTable(byId("numbers").tBodies[0], rows, [1, 2]);
+}
+
+function showDoubt({ entropy, classes }) {
+  const most = Math.log(classes.length);
+  for (const name of ["aleatoric", "epistemic"]) byId(name).style.width = `${(100 * entropy[name]) / most}%`;
+  for (const name of ["aleatoric", "epistemic", "total"]) byId(`${name}-value`).textContent = `${entropy[name].toFixed(2)} nats`;
+  byId("total-value").textContent += ` of at most ${most.toFixed(2)}`;
+  const words = `In the image ${entropy.aleatoric.toFixed(2)}, in the network ${entropy.epistemic.toFixed(2)}, of at most ${most.toFixed(2)} nats`;
+  byId("doubt").setAttribute("aria-label", words);
+}
+
+function showSeen(seen) {
+  const canvas = byId("seen"), high = seen[0].length, wide = seen[0][0].length;
+  Object.assign(canvas, { width: wide, height: high });
+  const pixels = new ImageData(wide, high);
+  for (let place = 0; place < wide * high; place++) {
+    const [row, column] = [Math.floor(place / wide), place % wide];
+    const colours = seen.map((table) => 255 * table[row][column]);
+    pixels.data.set([colours[0], colours[1] ?? colours[0], colours[2] ?? colours[0], 255], 4 * place);
+  }
+  canvas.getContext("2d").putImageData(pixels, 0, 0);
+}

@@ -1,0 +1,85 @@
+"""The life of the server: an address to listen at, a token where others can reach it, and a clean end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from tribayes._errors import refusal
+from tribayes.serve.app import LOCAL_NAMES, create_app
+from tribayes.serve.gate import is_loopback
+from tribayes.serve.monitoring import log_as_json
+from tribayes.serve.service import Limits
+from tribayes.serve.subject import Subject
+
+_CONNECTIONS = 256  # at once; more get 503
+_FAREWELL = 5  # seconds that answers under way are given
+
+
+class _Server(uvicorn.Server):
+    """Ends by Ctrl-C or SIGTERM with what is under way answered, and then without an error."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def serve(
+    subject: Subject,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    names: tuple[str, ...] = (),
+    limits: Limits | None = None,
+) -> None:
+    """Serve until told to end. On an address that others reach, a token is asked for; one is made where none is given.
+
+    Args:
+        subject: what is asked.
+        host: where to listen.
+        port: 0 takes any that is free.
+        token: what a caller has to show.
+        names: further names by which the server is called.
+        limits: of requests.
+    """
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    listening = _listen(host, port)
+    port = listening.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    hosts = {*LOCAL_NAMES, host, *names}
+    app = create_app(subject, limits, token, hosts)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=_CONNECTIONS,
+        timeout_graceful_shutdown=_FAREWELL,
+    )
+    log_as_json()
+    address = f"http://{shown}:{port}/{f'#token={token}' if token else ''}"
+    print(f"\nOpen {address} in a browser; Ctrl-C ends it.", flush=True)
+    with listening:
+        _Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        taken, remedy = os.strerror(error.errno or 0), "choose another --port, or --port 0 for any that is free"
+        raise refusal("--host, --port", f"{host}:{port}", f"be free ({taken})", remedy) from error

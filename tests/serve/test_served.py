@@ -1,0 +1,311 @@
+"""The server as people meet it, a process of its own: the page in a real browser, whom it connects to, how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from PIL import Image
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="the browser is driven by Selenium, of the extra dev")
+from selenium.common.exceptions import StaleElementReferenceException  # noqa: E402 - only where there is Selenium
+from selenium.webdriver.chrome.service import Service  # noqa: E402 - only where there is Selenium
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402 - only where there is Selenium
+from selenium.webdriver.common.by import By  # noqa: E402 - only where there is Selenium
+from selenium.webdriver.common.keys import Keys  # noqa: E402 - only where there is Selenium
+from selenium.webdriver.remote.webdriver import WebDriver  # noqa: E402 - only where there is Selenium
+from selenium.webdriver.remote.webelement import WebElement  # noqa: E402 - only where there is Selenium
+
+from tests.serve.serving import Served, file_of, stroke  # noqa: E402 - only where there is Selenium
+
+FLAGS = ["--no-sandbox", "--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--hide-scrollbars"]
+PICTURES = os.environ.get("TRIBAYES_SCREENSHOTS")  # a folder; else they go to pytest's
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser: WebDriver, served: Served) -> WebDriver:
+    """The page, freshly opened on a laptop, light."""
+    seen(browser, 1280, 900)
+    browser.get(served.address)
+    until(lambda: browser.execute_script("return document.documentElement.dataset.ready") == "true")
+    return browser
+
+
+@pytest.fixture
+def picture(browser: WebDriver, tmp_path: Path) -> Callable[[str], None]:
+    """Take a screenshot of the whole page and keep it under a name."""
+
+    def take(name: str) -> None:
+        folder = Path(PICTURES) if PICTURES else tmp_path
+        folder.mkdir(parents=True, exist_ok=True)
+        high = browser.execute_script("return document.documentElement.scrollHeight")
+        wide = browser.execute_script("return window.innerWidth")
+        seen(browser, wide, high)
+        assert browser.save_screenshot(str(folder / f"{name}.png"))
+
+    return take
+
+
+def seen(browser: WebDriver, width: int, height: int, dark: bool = False) -> None:
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+
+
+def until(holds: Callable[[], Any], seconds: float = 15) -> Any:
+    """Wait for something that becomes true; a look at what the page is just replacing counts as not yet."""
+    ends = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(StaleElementReferenceException):
+            if found := holds():
+                return found
+        assert time.monotonic() < ends, "it never came"
+        time.sleep(0.05)
+
+
+def the(browser: WebDriver, name: str) -> WebElement:
+    return browser.find_element(By.ID, name)
+
+
+def verdict(browser: WebDriver) -> str:
+    return the(browser, "verdict").text
+
+
+def draw_a_one(browser: WebDriver) -> None:
+    pad = the(browser, "pad")
+    acts = ActionChains(browser, duration=20).move_to_element_with_offset(pad, 0, -90).click_and_hold()
+    for _ in range(9):
+        acts = acts.move_by_offset(0, 20)
+    acts.release().perform()
+
+
+def slide(browser: WebDriver, selector: str, value: float) -> None:
+    """Move a slider as a hand would end it: the value, then the event."""
+    script = (
+        "const s = document.querySelector(arguments[0]); s.value = arguments[1]; s.dispatchEvent(new Event('input'))"
+    )
+    browser.execute_script(script, selector, value)
+
+
+def test_a_drawn_digit_is_answered(page: WebDriver, picture: Callable[[str], None]) -> None:
+    draw_a_one(page)
+    until(lambda: verdict(page).startswith("1"))
+    assert len(page.find_elements(By.CSS_SELECTOR, "#boxes .box")) == 10
+    assert len(page.find_elements(By.CSS_SELECTOR, "#boxes .dot")) == 2000
+    assert "nats" in the(page, "epistemic-value").text
+    picture("draw-light")
+
+
+def test_certainty_goes_with_noise_and_the_mean_network_does_not_notice(page: WebDriver) -> None:
+    draw_a_one(page)
+    until(lambda: "quite certain" in verdict(page))
+    slide(page, "input[name=noise]", 0.6)
+    slide(page, "input[name=rotation]", 60)
+    until(lambda: "Uncertain" in verdict(page) and "hesitates between" in verdict(page))
+    page.find_element(By.CSS_SELECTOR, "input[value=mean]").click()
+    until(lambda: "cannot say how sure it is" in verdict(page))
+    page.find_element(By.CSS_SELECTOR, "input[value=uncorrelated]").click()
+    the(page, "undistort").click()
+    until(lambda: "quite certain" in verdict(page))
+    slide(page, "#level", 80)
+    slide(page, "#samples", 20)
+    until(lambda: "80 % of the 20 networks" in verdict(page))
+
+
+def test_dark_follows_the_system_and_the_switch(page: WebDriver, picture: Callable[[str], None]) -> None:
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = page.execute_script(ground)
+    seen(page, 1280, 900, dark=True)
+    until(lambda: page.execute_script(ground) != light)
+    the(page, "theme").click()
+    assert page.execute_script(ground) == light
+    the(page, "theme").click()
+    the(page, "another").click()
+    until(lambda: "Test image" in the(page, "source").text and len(verdict(page)) > 30)
+    slide(page, "input[name=occlusion]", 0.5)
+    until(lambda: "0.5" in the(page, "distortions").text)
+    time.sleep(0.5)
+    picture("draw-dark")
+    page.execute_script("localStorage.clear()")
+
+
+def test_a_phone_shows_all_of_it(page: WebDriver, picture: Callable[[str], None]) -> None:
+    seen(page, 375, 800)
+    for tab in ("draw", "curve", "run"):
+        the(page, f"tab-{tab}").click()
+        if tab == "run":
+            until(lambda: page.find_elements(By.CSS_SELECTOR, "#gallery li"))
+        wide = page.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= 375, f"{tab} needs {wide} pixels"
+        if tab == "draw":
+            draw_a_one(page)
+            until(lambda: verdict(page).startswith("1"))
+        picture(f"phone-{tab}")
+        seen(page, 375, 800)
+
+
+def test_points_are_fitted(page: WebDriver, picture: Callable[[str], None]) -> None:
+    the(page, "tab-curve").click()
+    the(page, "example").click()
+    until(lambda: "Fitted to 11 points" in the(page, "fit").text)
+    ActionChains(page).move_to_element_with_offset(the(page, "plot"), 100, 50).click().perform()
+    until(lambda: "Fitted to 12 points" in the(page, "fit").text)
+    before = page.find_element(By.CSS_SELECTOR, "#plot .narrow").get_attribute("d")
+    picture("curve")
+    slide(page, "#kl", 0)
+    until(lambda: page.find_element(By.CSS_SELECTOR, "#plot .narrow").get_attribute("d") != before)
+
+
+def test_the_test_images_are_shown_and_can_be_asked_about(page: WebDriver, picture: Callable[[str], None]) -> None:
+    the(page, "tab-run").click()
+    images = until(lambda: page.find_elements(By.CSS_SELECTOR, "#gallery button"))
+    assert len(images) == 24
+    assert "test error" in the(page, "scores").text
+    picture("run")
+    page.find_element(By.CSS_SELECTOR, "#filter [name=true]").send_keys("4")
+
+    def fours() -> list[WebElement]:
+        shown = page.find_elements(By.CSS_SELECTOR, "#gallery button")
+        return shown if all("in truth 4" in each.text for each in shown) else []
+
+    until(fours)[0].click()
+    until(lambda: "in truth 4" in the(page, "source").text)
+    assert the(page, "panel-draw").is_displayed()
+    until(lambda: "Uncertain" in verdict(page))
+    picture("unsure")
+
+
+def test_keys_alone_draw_and_ask(page: WebDriver) -> None:
+    keys = ActionChains(page)
+    page.execute_script("document.activeElement.blur()")
+    for _ in range(12):
+        keys.send_keys(Keys.TAB).perform()
+        if page.switch_to.active_element.get_attribute("id") == "pad":
+            break
+    keys.send_keys(" ", *[Keys.ARROW_DOWN] * 14, " ").perform()
+    until(lambda: verdict(page).startswith("1"))
+    until(lambda: "1" in the(page, "spoken").get_attribute("textContent"))
+    keys.send_keys(Keys.DELETE).perform()
+    until(lambda: verdict(page).startswith("Nothing yet"))
+    the(page, "tab-draw").send_keys(Keys.ARROW_RIGHT)
+    assert page.switch_to.active_element.get_attribute("id") == "tab-curve"
+    the(page, "plot").send_keys(Keys.ENTER, *[Keys.ARROW_RIGHT] * 5, Keys.ENTER)
+    until(lambda: "Fitted to 2 points" in the(page, "fit").text)
+
+
+def test_every_control_has_a_name(page: WebDriver) -> None:
+    """As a screen reader finds them: by the browser's own accessibility tree."""
+    the(page, "tab-run").click()
+    until(lambda: page.find_elements(By.CSS_SELECTOR, "#gallery li"))
+    nameless = []
+    for tab in ("draw", "curve", "run"):
+        the(page, f"tab-{tab}").click()
+        page.execute_cdp_cmd("Accessibility.enable", {})
+        for node in page.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]:
+            role = node.get("role", {}).get("value")
+            named = node.get("name", {}).get("value")
+            if role in ("button", "slider", "radio", "combobox", "tab", "application", "image") and not named:
+                nameless.append((tab, role, node.get("backendDOMNodeId")))
+    assert nameless == []
+
+
+BAD = {
+    "words.png": (b"these are words", "be an image that can be read"),
+    "empty.png": (b"", "the body is empty"),
+    "deep.png": (file_of(Image.new("I;16", (20, 20), 30000)), "have 8 bits per channel"),
+    "large.png": (b"\x00" * (50 * 2**20), "has 50 MB; at most 10 are taken"),
+    "blank.png": (file_of(Image.new("L", (50, 50), 255)), "show something on its ground"),
+}
+GOOD = {
+    "moving.gif": (
+        file_of(stroke(), "GIF", save_all=True, append_images=[Image.new("L", (100, 100))]),
+        "the first of 2",
+    ),
+    "print.tif": (file_of(stroke("CMYK", (0, 0, 0, 0), (0, 0, 0, 255)), "TIFF"), "made grey"),
+    "through.png": (file_of(stroke("RGBA", (0, 0, 0, 0), (0, 0, 0, 255))), "transparent parts became white"),
+}
+
+
+def test_files_are_taken_or_refused_in_words(page: WebDriver, tmp_path: Path) -> None:
+    for name, (content, words) in (BAD | GOOD).items():
+        (tmp_path / name).write_bytes(content)
+        the(page, "upload").send_keys(str(tmp_path / name))
+        until(lambda name=name, words=words: words in the(page, "trouble" if name in BAD else "changes").text)
+        if name in GOOD:
+            assert verdict(page).startswith("1")
+            assert not the(page, "trouble").is_displayed()
+
+
+def test_the_pad_shows_the_network_a_test_image_as_it_is(page: WebDriver) -> None:
+    """Through canvas, PNG and preparation nothing is lost but rounding, of the images that lie in the middle."""
+    lost = page.execute_async_script(
+        """const look = async () => {
+          const {ask} = await import('/page/api.js'), lost = [];
+          const painted = (image, side) => {
+            const canvas = document.createElement('canvas'); canvas.width = canvas.height = side;
+            const pen = canvas.getContext('2d'); pen.imageSmoothingEnabled = false;
+            pen.drawImage(image, 0, 0, side, side); return [canvas, pen];
+          };
+          for (let number = 0; number < 20; number++) {
+            const {png} = await ask(`/api/test/${number}`), image = new Image();
+            image.src = `data:image/png;base64,${png}`; await image.decode();
+            const body = await new Promise((done) => painted(image, 280)[0].toBlob(done, 'image/png'));
+            const {seen} = await ask('/api/predict', {body, type: 'image/png'});
+            const raw = painted(image, 8)[1].getImageData(0, 0, 8, 8).data;
+            lost.push(Math.max(...seen[0].flat().map((value, place) => Math.abs(value - raw[4 * place] / 255))));
+          }
+          return lost;
+        };
+        look().then(arguments[0], (error) => arguments[0](String(error)));"""
+    )
+    assert sum(each < 0.005 for each in lost) >= 12, lost
+
+
+def test_the_browser_asks_nobody_else(page: WebDriver, served: Served) -> None:
+    the(page, "another").click()
+    until(lambda: "Test image" in the(page, "source").text)
+    asked = []
+    for entry in page.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            asked.append(message["params"]["request"]["url"])
+    asked = [url for url in asked if not url.startswith(("data:", "blob:", "chrome"))]  # those are of no network
+    assert asked
+    assert [url for url in asked if not url.startswith(served.address)] == []
+    serious = [entry for entry in page.get_log("browser") if entry["source"] != "network"]  # refusals are of that kind
+    assert serious == []
+
+
+def test_it_connects_to_nobody_and_ends_when_told(served: Served) -> None:
+    """Last, for it ends the server."""
+    assert httpx2.get(f"{served.address}/api/run").json()["classes"] == [str(digit) for digit in range(10)]
+    served.process.send_signal(signal.SIGTERM)
+    _, logged = served.process.communicate(timeout=20)
+    assert served.process.returncode == 0
+    assert [line for line in served.watched.read_text().splitlines() if "127.0.0.1" not in line] == []
+    lines = [json.loads(line) for line in logged.splitlines()]
+    assert {"time", "level", "event", "method", "path", "status", "ms"} == lines[-1].keys()
+    assert {line["event"] for line in lines} == {"ready", "request"}

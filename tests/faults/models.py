@@ -1,0 +1,178 @@
+"""Models that are asked by many, interrupted anywhere, or asked for ever: as they were, and as quick to forget."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice, product
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import tribayes as tb
+from tests.faults.processes import ended, in_a_child
+from tests.faults.tally import Tally
+from tribayes.posterior import Stream
+
+THREADS = 4
+SLACK = 16 * 2**20  # bytes by which memory may grow without being a leak: allocators round up
+
+
+def network() -> tb.BayesianModule:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3))
+    return tb.to_bayesian(net, tau=0.3)
+
+
+def inputs(count: int = 6) -> Tensor:
+    return torch.randn(count, 4, generator=torch.Generator().manual_seed(1))
+
+
+def ask(model: nn.Module, seed: int = 0) -> Tensor:
+    return tb.predict(model, inputs(), 3, seed=seed, progress=False).samples
+
+
+def state(model: nn.Module) -> list[Any]:
+    """Everything a question must leave alone."""
+    tensors = [value.clone() for value in model.state_dict().values()]
+    kinds = [(id(each), type(each), each.requires_grad) for each in model.parameters()]
+    modes = [module.training for module in model.modules()]
+    return [tensors, kinds, modes, torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.get_rng_state()]
+
+
+def unchanged(one: list[Any], other: list[Any]) -> bool:
+    same = all(torch.equal(a, b) for a, b in zip(one[0], other[0], strict=True))
+    return same and one[1:-1] == other[1:-1] and torch.equal(one[-1], other[-1])
+
+
+def name_streams(count: int, rng: random.Random, folder: Path) -> Tally:
+    """Streams of random numbers, named by seed, sample and module: no two begin with the same 63 bits."""
+    del rng, folder
+    names = islice(product(range(100), range(1000), range(10)), count)
+    found = {Stream((seed,)).child(sample, module).number for seed, sample, module in names}
+    return Tally(count, len(found), [] if len(found) == count else [f"{count - len(found)} streams are another's"])
+
+
+def ask_in_threads(count: int, rng: random.Random, folder: Path) -> Tally:
+    """Several threads ask one model, others draw from torch's generator or call the model."""
+    del folder
+    tally, model = Tally(), network()
+    alone = {seed: ask(model, seed) for seed in range(8)}
+    before = state(model)
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in range(count):
+            seeds = [rng.randrange(8) for _ in range(THREADS)]
+            answers = list(pool.map(lambda seed: ask(model, seed), seeds))
+            right = all(torch.equal(answer, alone[seed]) for answer, seed in zip(answers, seeds, strict=True))
+            tally.note(right and unchanged(state(model), before), f"seeds {seeds}")
+    return tally
+
+
+def ask_after_a_fork(count: int, rng: random.Random, folder: Path) -> Tally:
+    """A child that was forked gives its parent's answers."""
+    del folder
+    tally, model = Tally(), network()
+
+    def compare(seed: int, expected: Tensor) -> None:
+        if not torch.equal(ask(model, seed), expected):
+            raise ValueError("another answer")
+
+    for _ in range(count):
+        seed = rng.randrange(2**70)
+        expected = ask(model, seed)
+        tally.note(ended(in_a_child(lambda s=seed, e=expected: compare(s, e))) == 0, f"seed {seed}")
+    return tally
+
+
+def interrupted(at: int, run: Callable[[], object]) -> int:
+    """Run, with an interrupt at the bytecode of this number among those of tribayes; returns how many were passed."""
+    passed = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal passed
+        if "tribayes" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            passed += 1
+            if passed == at:
+                raise KeyboardInterrupt
+        return trace
+
+    gc.disable()
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+        gc.enable()
+    return passed
+
+
+def interrupt_questions(count: int, rng: random.Random, folder: Path) -> Tally:
+    """An interrupt at any bytecode of `predict`: the model, its mode and torch's state are as they were."""
+    del folder
+    tally, model = Tally(), network().train()
+    expected, before = ask(model), state(model)
+    length = interrupted(0, lambda: ask(model))
+    for at in rng.sample(range(1, length + 1), min(count, length)):
+        interrupted(at, lambda: ask(model))
+        tally.note(unchanged(state(model), before), f"bytecode {at} of {length}")
+    tally.note(torch.equal(ask(model), expected), "the answer afterwards")
+    return tally
+
+
+def interrupt_steps(count: int, rng: random.Random, folder: Path) -> Tally:
+    """An interrupt at any bytecode of a training step: parameters stay parameters, finite, and training goes on."""
+    del folder
+    tally = Tally()
+
+    def begun() -> tuple[tb.BayesianModule, Callable[[], object]]:
+        model = network().train()
+        optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.01), momentum=0.9)
+        step = tb.TrainingStep(model, tb.ELBO(tb.Categorical(), data_size=6), optimizer, generator=0)
+        return model, lambda: step(inputs(), torch.arange(6) % 3)
+
+    model, step = begun()
+    step()
+    length = interrupted(0, step)
+    for at in rng.sample(range(1, length + 1), min(count, length)):
+        model, step = begun()
+        before = state(model)
+        interrupted(at, step)
+        after = state(model)
+        whole = after[1:5] == before[1:5] and all(value.isfinite().all() for value in model.parameters())
+        loss = float(step().loss)
+        tally.note(whole and loss == loss, f"bytecode {at} of {length}")
+    return tally
+
+
+def ask_for_ever(count: int, rng: random.Random, folder: Path) -> Tally:
+    """Resident memory over many predictions and steps, looked at every fifty."""
+    del folder, rng
+    tally, model = Tally(), network()
+    optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=1e-4))
+    step = tb.TrainingStep(model, tb.ELBO(tb.Categorical(), data_size=6), optimizer)
+    first = None
+    for number in range(count):
+        for seed in range(50):
+            ask(model, seed)
+            step(inputs(), torch.arange(6) % 3)
+        held = _resident()
+        first = held if first is None else first
+        tally.note(held - first < SLACK, f"{(held - first) / 2**20:.1f} MiB more after {50 * (number + 1)} predictions")
+    return tally
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")

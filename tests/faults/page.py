@@ -1,0 +1,90 @@
+"""docs/reliability.md from the stored counts.
+
+python -m tests.faults.page           # write it
+python -m tests.faults.page --check   # is it up to date?
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pages.files import out_of_date, write_texts
+from pages.markdown import markdown_table
+from tests.faults.__main__ import COUNTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+
+_HEAD = """# Reliability
+
+What is promised when things go wrong, how it is tested, and what is not promised. `make faults` makes everything
+below go wrong again and counts; this page is written from the stored counts by `python -m tests.faults.page`.
+
+## What was tried
+
+"""
+
+_TAIL = """
+A try counts as held where the promise was kept to the bit, or where the answer was an error in the library's own
+words. A run of the suite that breaks any promise ends with an exit code of 1 and names the first five cases of each.
+
+## How
+
+- Kills are SIGKILLs: after random times, several in one run, and just before each operation on a file. The run is
+  then finished and compared, bit by bit, with one that nothing disturbed. A full disk is a limit on the size of
+  files.
+- Damage is random: bits turned, bytes cut out and put in, ends missing; of JSON also values of other types, missing
+  keys and changed numbers. A file is either refused, or what was read is what was written.
+- Interrupts come at single bytecodes of the package, by `sys.settrace`.
+- Calls have one or two odd arguments (NaN, infinity, wrong shapes and types, numbers beyond any range) beside legal
+  ones.
+- Tests open no connection: `tests/conftest.py` refuses sockets other than those of the machine itself.
+
+A sample of most trials runs with the tests (`tests/test_faults.py`).
+
+## What is not promised
+
+- Two machines, or two versions of torch, to the same bits. A resumed run says what has changed.
+- That an interrupt inside torch's own C++ code, or inside the optimizer's update, undoes what that step had begun.
+  The parameters stay parameters, and a run has its checkpoint.
+- Protection from someone who rewrites files together with their checksums. Checksums find accidents; see
+  SECURITY.md in the repository.
+- That numbers changed by hand in evaluation.json are noticed, if they are possible ones; evaluate again where there
+  is doubt.
+- More memory than there is: an image has at most 25 million pixels and an archive a bound, but a batch is as large as
+  you ask for.
+"""
+
+
+def document(stored: Mapping[str, Any]) -> str:
+    """The whole page."""
+    rows = []
+    for name, trial in stored["trials"].items():
+        held = f"{trial['held']:,}" if trial["held"] == trial["tried"] else f"**{trial['held']:,}**"
+        rows.append([name, trial["promise"], f"{trial['tried']:,}", held])
+    origin = f"Python {stored['python']}, torch {stored['torch']}, {stored['platform']}, on a CPU"
+    share = f"seed {stored['seed']}, {stored['date']}"
+    broken = [f"- {name}: {words}" for name, trial in stored["trials"].items() for words in trial["broken"]]
+    found = "\n".join(["", "Not held:", "", *broken, ""]) if broken else ""
+    table = markdown_table(["trial", "promise", "tried", "held"], rows)
+    return f"{_HEAD}{table}{found}\n{origin}; {share}.\n{_TAIL}"
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    parser.add_argument("--counts", type=Path, default=COUNTS)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    given = parser.parse_args(words)
+    texts = {given.page: document(json.loads(given.counts.read_text()))}
+    if not given.check:
+        write_texts(texts)
+    elif stale := out_of_date(texts):
+        raise SystemExit(f"{stale[0].name} is not what the counts say; run python -m tests.faults.page")
+
+
+if __name__ == "__main__":
+    main()

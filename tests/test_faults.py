@@ -1,0 +1,59 @@
+"""A small sample of every trial of the fault suite, and the page about it."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.faults import page
+from tests.faults.__main__ import COUNTS, TRIALS, attempt
+from tests.faults.calls import is_finite
+from tests.faults.tally import Tally, damaged
+
+SHARES = {"calls": 0.1, "images": 0.02, "json": 0.05, "questions": 0.01, "steps": 0.01, "data": 0.02, "tensors": 0.01}
+SLOW = {"kills", "operations", "full disk", "copies", "clocks", "memory"}  # a training or thousands of questions each
+
+
+@pytest.mark.parametrize("name", sorted(TRIALS.keys() - SLOW))
+def test_a_sample_holds(name: str) -> None:
+    tally = attempt(name, SHARES.get(name, 0.01))
+    assert tally.broken == []
+    assert tally.held == tally.tried >= 3
+
+
+def test_a_run_killed_before_file_operations_ends_with_the_same_bits() -> None:
+    tally = attempt("operations", 0)
+    assert (tally.held, tally.tried, tally.broken) == (6, 6, [])
+
+
+def test_a_broken_promise_is_counted_and_described() -> None:
+    tally = Tally()
+
+    def answered(error: Exception) -> None:
+        raise error
+
+    for error in (ValueError("ours"), KeyError("theirs"), TypeError("`x` (=1) must be a tensor"), TypeError("int()")):
+        tally.attempt(lambda e=error: answered(e), "call")
+    assert (tally.tried, tally.held) == (4, 2)
+    assert tally.broken == ["call: KeyError: 'theirs'", "call: TypeError: int()"]
+    assert not is_finite((1.0, [float("nan")]))
+
+
+def test_damage_is_damage() -> None:
+    rng, whole = random.Random(0), bytes(range(200))
+    changed = sum(damaged(whole, rng) != whole for _ in range(100))
+    assert changed > 60
+
+
+def test_the_page_is_up_to_date(tmp_path: Path) -> None:
+    page.main(["--check"])
+    counts = json.loads(COUNTS.read_text())
+    assert counts["trials"].keys() == TRIALS.keys()
+    counts["trials"]["kills"] |= {"held": 1, "broken": ["run 3"]}
+    (tmp_path / "counts.json").write_text(json.dumps(counts))
+    with pytest.raises(SystemExit, match=r"reliability\.md is not what the counts say; run python -m"):
+        page.main(["--check", "--counts", str(tmp_path / "counts.json")])
+    assert "Not held:\n\n- kills: run 3\n" in page.document(counts)

@@ -10,6 +10,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+import tribayes as tb
 from benchmarks.modern.arms import Arm, Batches, Laplace, build
 from benchmarks.modern.sources import Study
 from benchmarks.modern.task import Settings, Task
@@ -73,7 +74,10 @@ def _epochs(arm: Arm, task: Task, study: Study, say: Say, time_left: Callable[[]
         begin, count = perf_counter(), 0
         total.zero_()
         for images, labels in batches(True):
-            total += arm.step(images, labels)
+            try:
+                total += arm.step(images, labels)
+            except tb.NonFiniteLoss as error:  # a CPU looks at every step; a GPU is looked at below
+                raise LostItsWay(str(error)) from error
             schedule.step()
             count += 1
         losses.append(float(total) / count)  # waits for the GPU, once an epoch

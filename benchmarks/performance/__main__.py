@@ -1,4 +1,4 @@
-"""docs/performance.md and README's table from the stored results.
+"""docs/performance.md, and the table of README and docs/comparison.md, from the stored results.
 
 python -m benchmarks.performance           # write them
 python -m benchmarks.performance --check   # are they up to date?
@@ -15,7 +15,8 @@ from benchmarks.performance.readme import speed_block
 from benchmarks.store import RESULTS, ROOT
 from pages.files import out_of_date, with_block, write_texts
 
-PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
+PAGE = ROOT / "docs" / "performance.md"
+WITH_TABLE = [ROOT / "README.md", ROOT / "docs" / "comparison.md"]
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -23,10 +24,11 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder with the result files")
     parser.add_argument("--page", type=Path, default=PAGE)
-    parser.add_argument("--readme", type=Path, default=README)
+    parser.add_argument("--readme", type=Path, nargs="+", default=WITH_TABLE, help="pages with the table")
     arguments = parser.parse_args(words)
-    readme = with_block(arguments.readme.read_text("utf-8"), "speed", speed_block(arguments.results))
-    texts = {arguments.page: document(arguments.results), arguments.readme: readme}
+    table = speed_block(arguments.results)
+    texts = {page: with_block(page.read_text("utf-8"), "speed", table) for page in arguments.readme}
+    texts = {arguments.page: document(arguments.results), **texts}
     if not arguments.check:
         write_texts(texts)
     elif stale := out_of_date(texts):

@@ -1,0 +1,171 @@
+"""docs/modern.md from the runs that were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.modern.arms import ARMS
+from benchmarks.modern.figures import Difference, equivalent_text, paired_difference
+from benchmarks.modern.keeping import Ensemble
+from benchmarks.modern.table import Runs, mean_text
+from pages.markdown import markdown_table
+
+INTRODUCTION = """\
+# A modern network, as the defaults make it
+
+<!-- Made by `python -m benchmarks.modern page` from benchmarks/results/modern/. Not to be edited by hand. -->
+
+ResNet-18 on CIFAR-10 with crops and mirror images, {epochs} epochs of SGD (Nesterov, 0.9), batch {batch}, rate 0.2 with
+warm-up and cosine, weight decay 5e-4, bf16: the same for every arm, and tuned here for none; but the decay of *ours* is
+for its random weights alone, as `parameter_groups` has it, and that of *plain* for normalisation, too. The last 5,000
+training images are held out for temperatures. *Ours* has the library's prior and `kl_weight="auto"`; its family is the
+diagonal one. It predicts with {samples} sampled networks. An *ensemble* is the mean of four plain networks. Mean ±
+standard error over seeds; the seed of a run gives every arm the same first weights and the same order of images.
+
+Test images were looked at once, after training, with nothing chosen by them.
+"""
+
+COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], float], float, int], ...] = (
+    ("error %", lambda one: one["error"], 100, 2),
+    ("NLL", lambda one: one["nll"], 1, 3),
+    ("ECE %", lambda one: one["ece"], 100, 2),
+    ("Brier", lambda one: one["brier"], 1, 4),
+    ("NLL, scaled", lambda one: one["scaled"]["nll"], 1, 3),
+    ("AUROC of errors", lambda one: one["auroc_errors"], 1, 3),
+    ("NLL, corrupted", lambda one: one["corrupted"]["mean"]["nll"], 1, 3),
+    ("AUROC, near", lambda one: one["foreign"]["near"]["entropy"], 1, 3),
+    ("AUROC, far", lambda one: one["foreign"]["far"]["entropy"], 1, 3),
+)
+WORSE_IF_LARGER = ("error %", "NLL", "ECE %", "Brier", "NLL, scaled", "NLL, corrupted")
+
+NOTES = """\
+*Scaled*: after one temperature, chosen on held-out images, for every arm alike. *Corrupted*: the mean over the 15 kinds
+and 5 strengths of CIFAR-10-C, made here from 2,000 test images. *Near* and *far*: telling 2,000 images of CIFAR-100 and
+of house numbers from test images by entropy.
+"""
+
+MISSING = """\
+## What has not been run
+
+The paper's tridiagonal family, MC dropout, mean field, IVON, Laplace's approximation of the last layer, SWAG and
+ensembles of ours are in the same queue (`python -m benchmarks.modern run --help`) and have not been run at this length;
+neither have CIFAR-100, WideResNet and ViT. The defaults were chosen on smaller networks ([defaults.md](defaults.md));
+nothing about them was tuned here.
+"""
+
+
+def document(cells: Mapping[str, Runs], together: Mapping[str, Ensemble]) -> str:
+    plain, others = _split(cells)
+    settings = next(iter(plain.values()))["settings"]
+    parts = [INTRODUCTION.format(**settings), _table(cells, together), NOTES]
+    parts += [_verdict(runs, plain) + _on_held_out(runs, plain) for runs in others.values()]
+    parts += [_equivalents(others, ensemble) for ensemble in together.values()]
+    parts += [_certainty(runs) for runs in others.values()]
+    parts += [_corruptions(plain, others), _taus(others), MISSING]
+    return "\n".join(parts)
+
+
+def arm_of(runs: Runs) -> str:
+    settings = next(iter(runs.values()))["settings"]
+    words = {"plain": "plain", "ours": "ours, diagonal", "ours_tridiagonal": "ours, tridiagonal"}
+    assert settings["arm"] in ARMS
+    return words.get(settings["arm"], settings["arm"])
+
+
+def _split(cells: Mapping[str, Runs]) -> tuple[Runs, dict[str, Runs]]:
+    plain = next(runs for runs in cells.values() if arm_of(runs) == "plain")
+    return plain, {cell: runs for cell, runs in cells.items() if runs is not plain}
+
+
+def _table(cells: Mapping[str, Runs], together: Mapping[str, Ensemble]) -> str:
+    rows = []
+    for runs in sorted(cells.values(), key=lambda runs: arm_of(runs) != "plain"):
+        tested = [record["test"] for record in runs.values()]
+        shown = [mean_text([factor * of(one) for one in tested], digits) for _, of, factor, digits in COLUMNS]
+        rows.append([arm_of(runs), str(len(runs)), *shown])
+    for cell, one in together.items():
+        shown = [f"{factor * of(one['figures']):.{digits}f}" for _, of, factor, digits in COLUMNS]
+        rows.append([f"ensemble of {len(one['members'])} {arm_of(cells[cell])}", "1", *shown])
+    return markdown_table(["", "seeds", *(column[0] for column in COLUMNS)], rows)
+
+
+def _verdict(runs: Runs, plain: Runs) -> str:
+    """What is better and what is worse than plain, beyond the error of the seeds that both have."""
+    said: dict[str, list[str]] = {"better": [], "worse": [], "within error": []}
+    for name, of, factor, digits in COLUMNS:
+        own, other = ({seed: factor * of(record["test"]) for seed, record in each.items()} for each in (runs, plain))
+        found = paired_difference(own, other)
+        kind = _kind(found, larger_is_worse=name in WORSE_IF_LARGER)
+        span = f"{found.mean:+.{digits}f} [{found.lower:+.{digits}f}, {found.upper:+.{digits}f}]"
+        said[kind].append(f"{name} {span}")
+    lines = [f"- {kind}: {'; '.join(some) or 'nothing'}." for kind, some in said.items()]
+    seeds = len(runs.keys() & plain.keys())
+    head = f"**{arm_of(runs).capitalize()} − plain**, paired over {seeds} seeds, with Student's 95 % interval:"
+    return "\n".join([head, "", *lines, ""])
+
+
+def _on_held_out(runs: Runs, plain: Runs) -> str:
+    """The same of the error on held-out images, a second set that no network was trained on."""
+    both = [{seed: 100 * record["held_out"]["error"] for seed, record in each.items()} for each in (runs, plain)]
+    found = paired_difference(*both)
+    word = _kind(found, larger_is_worse=True)
+    return f"- On held-out images: error % {found.mean:+.2f} [{found.lower:+.2f}, {found.upper:+.2f}], {word}.\n"
+
+
+def _kind(found: Difference, larger_is_worse: bool) -> str:
+    if not found.clear:
+        return "within error"
+    return "worse" if (found.mean > 0) == larger_is_worse else "better"
+
+
+def _equivalents(others: Mapping[str, Runs], ensemble: Ensemble) -> str:
+    """How many plain networks have the same calibrated log-likelihood together."""
+    reached = ensemble["log_likelihoods"]
+    shown = ", ".join(f"{value:.4f}" for value in reached)
+    parts = []
+    for runs in others.values():
+        own = [-record["test"]["scaled"]["nll"] for record in runs.values()]
+        mean = sum(own) / len(own)
+        parts.append(f"{arm_of(runs)} with {mean:.4f} is worth {equivalent_text(mean, reached)} of them")
+    return (
+        "**Deep-ensemble equivalent** (Ashukha et al. 2020), by log-likelihood at the best temperature: "
+        f"1 to {len(reached)} plain networks have {shown}; {'; '.join(parts)}.\n"
+    )
+
+
+def _certainty(runs: Runs) -> str:
+    counts = [record["test"]["certain"] for record in runs.values()]
+    total = sum(sum(one.values()) for one in counts)
+    share = {name: 100 * sum(one[name] for one in counts) / total for name in counts[0]}
+    certain, wrong = share["correct_certain"] + share["wrong_certain"], share["wrong_certain"]
+    return (
+        f"**Quite certain at 95 %**, {arm_of(runs)}: {certain:.1f} % of test images, of which "
+        f"{100 * wrong / certain:.1f} % are wrong; among the others {_wrong_among_others(share):.0f} % are.\n"
+    )
+
+
+def _wrong_among_others(share: Mapping[str, float]) -> float:
+    return 100 * share["wrong_uncertain"] / (share["wrong_uncertain"] + share["correct_uncertain"])
+
+
+def _corruptions(plain: Runs, others: Mapping[str, Runs]) -> str:
+    arms = {"plain": plain, **{arm_of(runs): runs for runs in others.values()}}
+    kinds = [kind for kind in next(iter(plain.values()))["test"]["corrupted"] if kind != "mean"]
+    rows = [[kind.replace("_", " "), *(mean_text(_of_kind(runs, kind), 2) for runs in arms.values())] for kind in kinds]
+    return "## NLL by kind of corruption\n\n" + markdown_table(["", *arms], rows)
+
+
+def _of_kind(runs: Runs, kind: str) -> list[float]:
+    return [record["test"]["corrupted"][kind]["nll"] for record in runs.values()]
+
+
+def _taus(others: Mapping[str, Runs]) -> str:
+    lines = ["## What τ came to", ""]
+    for runs in others.values():
+        taus = {name: row["tau"] for name, row in next(iter(runs.values()))["posterior"].items()}
+        low, high = min(taus, key=lambda name: taus[name]), max(taus, key=lambda name: taus[name])
+        lines.append(
+            f"{arm_of(runs).capitalize()}, first seed: from {taus[low]:.3f} (`{low}`) to {taus[high]:.2f} (`{high}`)."
+        )
+    return "\n".join([*lines, ""])

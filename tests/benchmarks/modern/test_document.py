@@ -1,0 +1,43 @@
+"""docs/modern.md says what the kept runs say."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from benchmarks.modern.__main__ import PAGE, main
+from benchmarks.modern.document import document
+from benchmarks.modern.keeping import kept
+
+
+def test_the_page_is_what_the_results_say() -> None:
+    main(["page", "--check"])
+
+
+def test_another_figure_makes_another_page() -> None:
+    cells, together = kept()
+    changed = copy.deepcopy(cells)
+    for runs in changed.values():
+        for record in runs.values():
+            record["test"]["nll"] += 1
+    assert document(changed, together) != PAGE.read_text() == document(cells, together)
+
+
+def test_a_difference_in_every_seed_is_called_by_its_name() -> None:
+    cells, together = kept()
+    better = copy.deepcopy(cells)
+    for cell, runs in better.items():
+        for seed, record in runs.items():
+            record["test"]["error"] = 0.05 + 0.001 * seed - (0 if "plain" in cell else 0.02)
+    page = document(better, together)
+    line = next(line for line in page.splitlines() if line.startswith("- better"))
+    assert "error % -2.00 [-2.00, -2.00]" in line
+
+
+def test_an_old_page_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "modern.md").write_text("something else")
+    monkeypatch.setattr("benchmarks.modern.__main__.PAGE", tmp_path / "modern.md")
+    with pytest.raises(SystemExit, match=r"modern\.md is not what the results say"):
+        main(["page", "--check"])

@@ -3,8 +3,10 @@
 Embedded data, two cores, about a minute. Run it with `python examples/digits.py`.
 """
 
+# %%
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import torch
@@ -16,12 +18,13 @@ from tribayes.recipes.networks import DigitsNet
 from tribayes.report import classification_report
 
 REPORT = Path("runs/demo/report.html")
-EPOCHS = 100
+EPOCHS = 15 if os.environ.get("TRIBAYES_SMALL") else 100
 BATCH = 64
 LEARNING_RATE = 0.02
 WEIGHT_DECAY = 5e-4
 
 
+# %%
 def train(
     data: Split, epochs: int = EPOCHS, seed: int = 0, progress: bool = True
 ) -> tuple[tb.BayesianModule, tb.History]:
@@ -37,6 +40,7 @@ def train(
     return model, history
 
 
+# %%
 def main() -> None:
     torch.set_num_threads(1)  # so small a network gains nothing from a second thread, and loses much on a busy machine
     data = load_digits()
@@ -61,7 +65,9 @@ def main() -> None:
         title="Handwritten digits",
     )
     print(f"\nTables and pictures: {path}")
+    print("To draw digits of your own and watch a network doubt: .venv/bin/tribayes serve")
 
 
+# %%
 if __name__ == "__main__":
     main()

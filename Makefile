@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCHMARKS := draw step training prediction growth memory
 
-.PHONY: help demo test lint types unit bench reproduce results clean
+.PHONY: help demo test lint types unit docs notebooks faults bench reproduce results release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -22,8 +22,18 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-unit: $(READY)
-	$(BIN)/pytest
+unit: $(READY)  # tests of one file stay together: they share what is slow to make
+	$(BIN)/pytest -n auto --maxprocesses=4 --dist loadfile
+
+docs: $(READY)  ## the manual, at http://127.0.0.1:8000 (and built anew when a page is saved)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
+
+notebooks: $(READY)  ## examples/notebooks/ from examples/*.py
+	$(BIN)/python -m pages.notebooks
+
+faults: $(READY)  ## make everything go wrong that may, count what held, write docs/reliability.md
+	-$(BIN)/python -m tests.faults
+	$(BIN)/python -m tests.faults.page
 
 bench: $(READY)  ## what being Bayesian costs beside the plain network and other libraries, on this machine's device
 	-$(BIN)/python -m benchmarks.peers.install  # without a network the tables say that the peers are missing
@@ -37,6 +47,15 @@ reproduce: $(READY)  ## every experiment of the paper, three seeds each: minutes
 results: $(READY)  ## docs/results.md, its pictures and README's table from the files in results/
 	$(BIN)/python -m reproduction results
 
+release: $(READY)  ## build sdist and wheel, check their metadata, install the wheel in a bare environment and run it
+	rm -rf dist build/release
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd build/release && bin/tribayes --version && bin/python -c 'import tribayes; print(tribayes.__file__)'
+	cd build/release && bin/tribayes experiments
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tribayes needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
@@ -44,4 +63,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist

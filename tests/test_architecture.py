@@ -15,11 +15,35 @@ import tribayes
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "tribayes"
-ROOMS = ["posterior", "nn", "inference", "prediction", "plots", "report", "data", "runs", "recipes"]  # in their order
+ROOMS = [
+    "posterior",
+    "nn",
+    "inference",
+    "prediction",
+    "distributed",
+    "tables",
+    "sklearn",
+    "integrations",
+    "plots",
+    "report",
+    "data",
+    "runs",
+    "recipes",
+    "own",
+    "serve",
+]  # in their order
 ON_TOP = {"cli.py", "__main__.py", "__init__.py"}  # may import every room
 KNOWN = {  # rooms that know less than their place would allow
     "data": {"data"},  # nothing of networks
-    "runs": {"posterior", "nn", "inference", "prediction", "runs"},  # nothing of pictures, data sets or recipes
+    "runs": {
+        "posterior",
+        "nn",
+        "inference",
+        "prediction",
+        "distributed",
+        "integrations",  # whose curves they write
+        "runs",
+    },  # nothing of pictures, data sets or recipes
 }
 BESIDE = {"reproduction", "benchmarks", "pages"}  # in the repository, not in the wheel
 REPRODUCTION = ["paper", "results", "training", "pages"]  # its rooms, in their order
@@ -142,6 +166,8 @@ def test_files_named_in_the_design_exist() -> None:
 
 def test_importing_the_library_brings_in_nothing_optional() -> None:
     optional = ["sklearn", "matplotlib", "rich", "typer", "scipy", "pandas", "safetensors", "PIL", "tensorboard"]
+    optional += ["transformers", "timm", "peft", "torchvision", "lightning", "accelerate", "torchmetrics", "wandb"]
+    optional += ["fastapi", "uvicorn", "pydantic"]
     optional += ["triton", "torch._dynamo", "torch._inductor"]
     script = "import sys, torch; before = set(sys.modules); import tribayes; new = set(sys.modules) - before; "
     script += f"print([name for name in {optional} if name in new])"

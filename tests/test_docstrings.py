@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +17,11 @@ import torch.nn.functional as F
 from torch import nn
 
 import tribayes
+from tests.libraries import among_other_libraries, make_torchvision_importable
 
 matplotlib.use("Agg")
 
+OPTIONAL = ("triton", "lightning", "transformers", "wandb")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 FINDER = doctest.DocTestFinder(exclude_empty=True)
 NAMES = {"torch": torch, "nn": nn, "F": F, "tb": tribayes, "tribayes": tribayes, "math": math, "Path": Path}
@@ -36,12 +39,13 @@ def module_names() -> list[str]:
 
 def cases() -> Iterator[Any]:
     """One case per docstring that has an example; one that fails for a module that cannot be imported."""
+    make_torchvision_importable()  # which integrations import through their libraries
     for name in module_names():
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name == "triton":
-                skip = pytest.mark.skip(reason=f"{name} needs triton, which is not installed")
+            if error.name in OPTIONAL:
+                skip = pytest.mark.skip(reason=f"{name} needs {error.name}, which is not installed")
                 yield pytest.param(None, id=name, marks=skip)
                 continue
             yield pytest.param(error, id=name)
@@ -66,11 +70,30 @@ def test_an_example_runs_and_gives_what_it_says(example: doctest.DocTest | Excep
         raise example
     example.globs.update(NAMES, folder=tmp_path)
     complaints: list[str] = []
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), among_other_libraries():
         torch.manual_seed(0)
         result = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=complaints.append, clear_globs=False)
     assert result.attempted == len(example.examples)
     assert result.failed == 0, "".join(complaints)
+
+
+def public_names() -> Iterator[Any]:
+    """Every public class and function, once, with the room that lists it; metrics are public by what they define."""
+    seen: set[int] = set()
+    for name in module_names():
+        module = importlib.import_module(name) if (PACKAGE.parent / name.replace(".", "/")).is_dir() else None
+        for public in getattr(module, "__all__", []):
+            thing = getattr(module, public)
+            if (inspect.isclass(thing) or inspect.isroutine(thing)) and id(thing) not in seen:
+                seen.add(id(thing))
+                yield pytest.param(thing, id=f"{name}.{public}")
+    metrics = tribayes.metrics
+    yield from (pytest.param(getattr(metrics, name), id=f"metrics.{name}") for name in metrics.__all__)
+
+
+@pytest.mark.parametrize("thing", list(public_names()))
+def test_a_public_name_has_an_example(thing: Any) -> None:
+    assert ">>>" in (thing.__doc__ or ""), "show how it is used; what it gives is checked"
 
 
 def test_examples_are_found_and_a_wrong_one_fails() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import nn
 
+from tribayes.nn.stage import posterior_rows
 from tribayes.prediction import ClassPredictive
 from tribayes.prediction.metrics import out_of_distribution_auroc
 from tribayes.prediction.source import entropy
 from tribayes.runs.batches import Examples
 from tribayes.runs.evaluation import LEVELS, mean_answers, sampled_answers, short
-from tribayes.runs.trainer import posterior_rows
 
 
 def out_of_distribution(

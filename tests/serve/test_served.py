@@ -301,6 +301,7 @@ def test_the_browser_asks_nobody_else(page: WebDriver, served: Served) -> None:
 
 def test_it_connects_to_nobody_and_ends_when_told(served: Served) -> None:
     """Last, for it ends the server."""
+    until(lambda: httpx2.get(f"{served.address}/readyz").status_code == 200, 60)  # nobody may have asked before
     assert httpx2.get(f"{served.address}/api/run").json()["classes"] == [str(digit) for digit in range(10)]
     served.process.send_signal(signal.SIGTERM)
     _, logged = served.process.communicate(timeout=20)

@@ -48,4 +48,14 @@ class Classes:
         }
 
 
-Answers = Values | Classes
+@dataclass(frozen=True)
+class Nothing:
+    """Of an arm whose library could not learn these rows."""
+
+    def figures(self, truth: Any) -> Figures:
+        """It says nothing."""
+        del truth
+        return dict.fromkeys(("error", "nll", "coverage", "width"))
+
+
+Answers = Values | Classes | Nothing

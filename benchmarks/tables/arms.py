@@ -6,6 +6,7 @@ many trees as the default has.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.metrics import log_loss, mean_pinball_loss, mean_squared_error
 
 from benchmarks import peers
-from benchmarks.tables.answers import Answers, Classes, Values
+from benchmarks.tables.answers import Answers, Classes, Nothing, Values
 from benchmarks.tables.cases import Rows
 from tribayes.sklearn import TriBayesClassifier, TriBayesRegressor
 
@@ -132,9 +133,17 @@ def _natural(rows: Rows, test: Rows, seed: int, classes: bool = False) -> Found:
         return {}
     from benchmarks.peers import ngboost
 
-    make = partial(ngboost.booster, seed=seed, classes=int(rows.targets.max()) + 1 if classes else 0)
-    rate = best(NATURAL_RATES, make, _log_loss if classes else ngboost.negative_log_density, rows, seed)
-    learned = make(rate).fit(rows.inputs, rows.targets)
+    learn = partial(ngboost.fitted, seed=seed, classes=int(rows.targets.max()) + 1 if classes else 0)
+    held, rest = rows.parted(1000 + seed)
+    judge, losses = _log_loss if classes else ngboost.negative_log_density, {}
+    for rate in NATURAL_RATES:
+        tried = learn(rate, inputs=rest.inputs, targets=rest.targets)
+        losses[rate] = math.inf if tried is None else judge(held.targets, tried, held.inputs)
+    for rate in sorted(losses, key=losses.__getitem__):
+        if (learned := learn(rate, inputs=rows.inputs, targets=rows.targets)) is not None:
+            break
+    else:
+        return {NGBOOST: (Nothing(), {})}
     if classes:
         return {NGBOOST: (Classes(learned.predict_proba(test.inputs)), {"rate": rate})}
     said = ngboost.normal(learned, test.inputs)

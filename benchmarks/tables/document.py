@@ -57,7 +57,8 @@ that are tested here had a say in these two numbers. The learning rate and the n
 
 READING = """\
 Sets of ours hold at least the label: a classifier that is right in more than 95 % of cases holds more than it promises,
-with one class. MAPIE's may be empty, which counts as wrong.
+with one class. MAPIE's may be empty, which counts as wrong. Where NGBoost has fewer splits, its own
+gradients overflowed on the others at both rates, as they do once it is sure of every row's class.
 """
 
 
@@ -96,8 +97,8 @@ def _in_short(results: Results) -> str:
 def _least(splits: list[dict[str, Any]], key: str) -> str:
     """The arms whose mean is smallest, all of them where they are equal; a dash where splits are missing."""
     arms = [arm for arm in ARMS if arm in splits[0]["arms"] and arm != POSTERIOR and _column(splits, arm, key)]
-    means = {arm: statistics.mean(_column(splits, arm, key)) for arm in arms}
-    return ", ".join(arm for arm in arms if means[arm] == min(means.values())) if len(splits) == SPLITS else "–"
+    means = {arm: statistics.mean(said) for arm in arms if len(said := _column(splits, arm, key)) == len(splits)}
+    return ", ".join(arm for arm in means if means[arm] == min(means.values())) if len(splits) == SPLITS else "–"
 
 
 CHANCE = """\
@@ -121,7 +122,10 @@ def _section(name: str, classes: bool, splits: list[dict[str, Any]]) -> str:
         if arm not in splits[0]["arms"]:
             continue
         error, nll, coverage, width = (_column(splits, arm, key) for key in ("error", "nll", "coverage", "width"))
-        rows.append([arm, _share(error) if classes else _number(error), _number(nll), _share(coverage), _number(width)])
+        said = arm if len(error) == len(splits) else f"{arm}, {len(error)} of {len(splits)} splits"
+        rows.append(
+            [said, _share(error) if classes else _number(error), _number(nll), _share(coverage), _number(width)]
+        )
     header = ["arm", "error" if classes else "RMSE", "NLL", f"{'sets' if classes else 'intervals'} hold"]
     header.append("classes a set" if classes else "width")
     weights = [split["arms"][OURS]["kl_weight"] for split in splits]

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.tables import __main__ as command
 from benchmarks.tables import arms
-from benchmarks.tables.answers import Classes, Values
+from benchmarks.tables.answers import Classes, Nothing, Values
 from benchmarks.tables.cases import SPLITS, TABLES, Rows
 from benchmarks.tables.document import document
 from benchmarks.tables.results import Results
@@ -100,6 +100,19 @@ def test_what_is_stored_is_kept_and_written(tmp_path: Path) -> None:
     assert f"| {arms.BOOSTING} | {arms.OURS}, {arms.BOOSTING} |" in page  # least error; and least NLL, of two equals
     command.main(["--page", "--results", str(results.path), "--into", str(tmp_path / "page.md")])
     assert (tmp_path / "page.md").read_text() == page
+
+
+def test_an_arm_that_could_not_learn_a_split_is_counted_and_wins_nothing(tmp_path: Path) -> None:
+    results = Results(tmp_path / "tables.json")
+    for split in range(SPLITS):
+        made = entry(0.01 * split, classes=True)
+        made["arms"][arms.NGBOOST] = {"error": 0.0, "nll": 0.0, "coverage": None, "width": None}
+        if split == 2:
+            made["arms"][arms.NGBOOST] = Nothing().figures(None)
+        results.add("wine", split, made)
+    page = document(results)
+    assert f"| {arms.NGBOOST}, 4 of 5 splits | 0.0 ± 0.0 % | 0 ± 0 | – | – |" in page
+    assert f"| {arms.BOOSTING} | {arms.OURS}, {arms.BOOSTING} |" in page
 
 
 def test_the_page_says_what_was_not_run(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@
     pred.label, pred.interval(0.95), pred.certain(0.95)
 
 Raw parameters → law → draws → network → ELBO → history, and draws → predictive → intervals → report; a folder imports
-only from those before it: `posterior`, `nn`, `inference`, `prediction`, `distributed`, `plots`, `report`.
+only from those before it: `posterior`, `nn`, `inference`, `prediction`, `distributed`, `tables`, `sklearn`,
+`integrations`, `plots`, `report`, `data`, `runs`, `recipes`, `own`, `serve`.
 """
 
 from importlib import import_module

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tribayes
 from benchmarks.performance.markdown import MISSING, number
 from benchmarks.performance.sections import INTRODUCTIONS, PARTS, TITLES
 from benchmarks.performance.targets import KINDS, TARGETS, Target
@@ -25,7 +26,8 @@ what is compared; on a CPU it is the clock. All arms have the same torch, batch,
 the same optimizer but for IVON, which is one.
 
 `make bench` runs everything on the machine's own device and writes this page. `python -m benchmarks.peers.install` puts
-the other libraries, at fixed versions, into a folder of their own.
+the other libraries, at fixed versions, into a folder of their own. What an earlier version of tribayes was measured
+with says so in its heading, and was not measured since.
 """
 
 
@@ -76,4 +78,5 @@ def _machine(machine: Mapping[str, Any]) -> str:
         f"copies {number(machine['copy_bytes_per_second'] / 1e9)} GB/s, "
         f"multiplies {number(machine['flops_per_second'] / 1e12)} TFLOP/s"
     )
-    return f"{where}, torch {machine['torch']}, Python {machine['python']}; {rates}"
+    earlier = "" if machine["tribayes"] == tribayes.__version__ else f"; by tribayes {machine['tribayes']}"
+    return f"{where}, torch {machine['torch']}, Python {machine['python']}; {rates}{earlier}"

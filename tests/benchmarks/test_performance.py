@@ -99,6 +99,14 @@ def test_targets_are_met_or_not_by_whole_runs(results: Path, tmp_path: Path) -> 
     assert "1.4 × deterministic | **not met** |" in document(tmp_path)
 
 
+def test_what_an_earlier_version_was_measured_with_says_so(results: Path, tmp_path: Path) -> None:
+    assert "; by tribayes" not in document(results)
+    stored = json.loads((results / "step-cpu.json").read_text())
+    stored["machine"]["tribayes"] = "0.0.9"
+    (tmp_path / "step-cpu.json").write_text(json.dumps(stored))
+    assert document(tmp_path).count("TFLOP/s; by tribayes 0.0.9\n") == 1
+
+
 def test_the_page_can_be_made_without_any_file(tmp_path: Path) -> None:
     assert document(tmp_path).count("Not measured yet.") == 6
 

@@ -65,7 +65,7 @@ class Objective(uci.Objective):
 
 
 def trained(job: Job, tables: list[Table], keep: Keep, advance: Advance) -> list[Trained]:
-    """The networks of a job, one a split, trained, or as they were kept."""
+    """The networks of a job, one per split, trained, or as they were kept."""
     objectives = []
     for seed, one in zip(job.seeds, tables, strict=True):
         torch.manual_seed(seed)

@@ -115,6 +115,7 @@ def test_the_wheel_needs_nothing_beside_it(path: Path) -> None:
 def test_the_reproduction_has_an_order_too(path: Path) -> None:
     allowed = REPRODUCTION[: REPRODUCTION.index(path.parent.name) + 1]
     assert rooms_used(path, "reproduction") <= set(allowed)
+    assert not rooms_used(path, "benchmarks")  # some of which time what it does
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "pages").glob("*.py")), ids=label)

@@ -213,9 +213,13 @@ def test_a_journey_of_the_picture_is_that_of_its_table(journey: str) -> None:
 
 def test_importing_the_library_brings_in_torch_alone() -> None:
     script = "import sys, torch; before = set(sys.modules); import tribayes; new = set(sys.modules) - before; "
-    script += "print(sorted(name for name in new if name.split('.')[0] not in {*sys.stdlib_module_names, 'tribayes'}))"
+    script += "print(*(name for name in new if name.split('.')[0] not in sys.stdlib_module_names))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"  # nor a part of torch that it does not bring by itself, such as its compiler
+    new = run.stdout.split()
+    assert {name.split(".")[0] for name in new} <= {"tribayes", "torch"}
+    assert [
+        name for name in new if name.startswith(("torch._dynamo", "torch._inductor"))
+    ] == []  # seconds, and rarely used
 
 
 def test_the_core_needs_only_what_a_bare_user_needs() -> None:

@@ -227,6 +227,12 @@ def test_the_core_needs_only_what_a_bare_user_needs() -> None:
     assert [re.split(r"\W", one)[0] for one in needed] == ["torch", "rich", "typer", "safetensors"]
 
 
+def test_the_design_says_what_every_extra_is_for() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    design = (ROOT / "docs" / "design.md").read_text()
+    assert [name for name in extras if f"extra `{name}`" not in design] == []
+
+
 @pytest.mark.parametrize("path", WHEEL, ids=label)
 def test_extras_are_imported_at_once_only_in_rooms_that_are_about_them(path: Path) -> None:
     """Elsewhere inside the function that needs them, so that the rest works without."""

@@ -49,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> None:
         timings = _timings(trainer, ways, SECONDS_A_CASE / (120 if arguments.quick else 1))
         rows += [_row(name, timing, faults[timing.name]) for timing in timings]
         cases.append({"experiment": name, "faults": faults, "timings": [asdict(timing) for timing in timings]})
-    print(format_table(["experiment", "freed memory", "ms a step", "faults a step", "ratio", "quartiles"], rows))
+    print(format_table(["experiment", "freed memory", "ms per step", "faults per step", "ratio", "quartiles"], rows))
     if not arguments.quick:
         store.save("allocator", machine.describe(torch.device("cpu")), {"cases": cases}, store.RESULTS, quick=False)
 

@@ -1,15 +1,15 @@
-"""Result files: one a benchmark and kind of machine, written as a whole or not at all."""
+"""Result files: one per benchmark and kind of machine, written as a whole or not at all."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import Machine
+from tribayes._files import store
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -23,9 +23,7 @@ def save(benchmark: str, machine: Machine, figures: Mapping[str, Any], folder: P
     content = {"benchmark": benchmark, "quick": quick, "machine": asdict(machine), "figures": figures}
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{benchmark}-{machine.kind}.json"
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(_rounded(content), indent=1, ensure_ascii=False) + "\n")
-    os.replace(part, path)
+    store(path, (json.dumps(_rounded(content), indent=1, ensure_ascii=False) + "\n").encode())
     return path
 
 

@@ -6,8 +6,11 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -46,6 +49,15 @@ KNOWN = {  # rooms that know less than their place would allow
     },  # nothing of pictures, data sets or recipes
 }
 BESIDE = {"reproduction", "benchmarks", "pages"}  # in the repository, not in the wheel
+AT_ONCE = {  # beside torch
+    "posterior": {"triton"},  # of the two files that a GPU's draw imports when it runs; it comes with torch
+    "sklearn": {"sklearn", "numpy"},
+    "integrations": {"lightning", "transformers", "safetensors"},
+    "plots": {"matplotlib", "numpy"},
+    "report": {"matplotlib"},
+    "serve": {"fastapi", "starlette", "uvicorn", "pydantic", "PIL"},
+    "cli.py": {"typer"},
+}
 REPRODUCTION = ["paper", "results", "training", "pages"]  # its rooms, in their order
 
 WHEEL = sorted(PACKAGE.rglob("*.py"))
@@ -103,6 +115,7 @@ def test_the_wheel_needs_nothing_beside_it(path: Path) -> None:
 def test_the_reproduction_has_an_order_too(path: Path) -> None:
     allowed = REPRODUCTION[: REPRODUCTION.index(path.parent.name) + 1]
     assert rooms_used(path, "reproduction") <= set(allowed)
+    assert not rooms_used(path, "benchmarks")  # some of which time what it does
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "pages").glob("*.py")), ids=label)
@@ -136,7 +149,9 @@ def _needed_at_once(path: Path) -> set[str]:
     """Modules that importing a file imports; of `from package import name` the submodule, where it is one."""
     found = set()
     for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.module:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inner = PACKAGE.parent / Path(*node.module.split("."), alias.name)
                 is_module = inner.with_suffix(".py").exists() or inner.is_dir()
@@ -151,7 +166,8 @@ def test_no_room_is_entered_by_the_front_door() -> None:
 
 
 def test_cuda_graphs_are_recorded_in_one_place() -> None:
-    code = [path for folder in ("src", "reproduction", "benchmarks", "pages") for path in (ROOT / folder).rglob("*.py")]
+    folders = ("src", "reproduction", "benchmarks", "pages", "examples")
+    code = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     recording = re.compile(r"CUDAGraph\(|cuda\.graph\(|make_graphed_callables")
     assert [label(path) for path in code if recording.search(path.read_text())] == ["src/tribayes/_graphs.py"]
 
@@ -164,15 +180,65 @@ def test_files_named_in_the_design_exist() -> None:
     assert len(named) > 30
 
 
-def test_importing_the_library_brings_in_nothing_optional() -> None:
-    optional = ["sklearn", "matplotlib", "rich", "typer", "scipy", "pandas", "safetensors", "PIL", "tensorboard"]
-    optional += ["transformers", "timm", "peft", "torchvision", "lightning", "accelerate", "torchmetrics", "wandb"]
-    optional += ["fastapi", "uvicorn", "pydantic"]
-    optional += ["triton", "torch._dynamo", "torch._inductor"]
+PICTURE = run_path(str(ROOT / "docs" / "design_picture.py"))
+
+
+def test_the_picture_of_the_design_is_what_its_program_draws() -> None:
+    assert PICTURE["PICTURE"].read_text() == PICTURE["picture"](), "draw it anew: python docs/design_picture.py"
+
+
+def test_the_picture_and_the_pages_have_every_room() -> None:
+    assert list(PICTURE["ROOMS"]) == [*ROOMS, "cli"]
+    listed = re.findall(r"^      (\w+)(?:/|\.py) {2,}", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert listed == [*ROOMS, "cli"]
+    design = (ROOT / "docs" / "design.md").read_text()
+    assert [room for room in ROOMS if f"`{room}/" not in design] == []
+
+
+@pytest.mark.parametrize("journey", PICTURE["JOURNEYS"])
+def test_a_journey_of_the_picture_is_that_of_its_table(journey: str) -> None:
+    """Every stop is a file; what stands in the table of the journey stands there in the order of the picture."""
+    stops = PICTURE["JOURNEYS"][journey]
+    assert [stop for stop in stops if not (PACKAGE / stop).exists()] == []
+    page = (ROOT / "docs" / "design.md").read_text()
+    assert [stop for stop in stops if f"`{stop}`" not in page] == []
+    table = page.partition(f"**{journey}.**")[2].partition("\n\n| hop")[2].partition("\n\n")[0]
+    hops = re.findall(r"^\| \d+ \| (.*?) \|", table, re.MULTILINE)
+    places = [
+        next(number for number, files in enumerate(hops) if f"`{stop}`" in files) for stop in stops if stop in table
+    ]
+    assert len(set(places)) > 3
+    assert places == sorted(places)
+
+
+def test_importing_the_library_brings_in_torch_alone() -> None:
     script = "import sys, torch; before = set(sys.modules); import tribayes; new = set(sys.modules) - before; "
-    script += f"print([name for name in {optional} if name in new])"
+    script += "print(*(name for name in new if name.split('.')[0] not in sys.stdlib_module_names))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    new = run.stdout.split()
+    assert {name.split(".")[0] for name in new} <= {"tribayes", "torch"}
+    assert [
+        name for name in new if name.startswith(("torch._dynamo", "torch._inductor"))
+    ] == []  # seconds, and rarely used
+
+
+def test_the_core_needs_only_what_a_bare_user_needs() -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert [re.split(r"\W", one)[0] for one in needed] == ["torch", "rich", "typer", "safetensors"]
+
+
+def test_the_design_says_what_every_extra_is_for() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    design = (ROOT / "docs" / "design.md").read_text()
+    assert [name for name in extras if f"extra `{name}`" not in design] == []
+
+
+@pytest.mark.parametrize("path", WHEEL, ids=label)
+def test_extras_are_imported_at_once_only_in_rooms_that_are_about_them(path: Path) -> None:
+    """Elsewhere inside the function that needs them, so that the rest works without."""
+    room = path.relative_to(PACKAGE).parts[0]
+    found = {module.split(".")[0] for module in _needed_at_once(path)} - set(sys.stdlib_module_names)
+    assert found <= {"tribayes", "torch", *AT_ONCE.get(room, set())}
 
 
 @pytest.mark.parametrize("name", tribayes.__all__)
@@ -185,3 +251,28 @@ def test_a_public_name_says_what_it_is(name: str) -> None:
 def test_a_public_name_is_real_and_listed_once() -> None:
     assert len(set(tribayes.__all__)) == len(tribayes.__all__)
     assert all(hasattr(tribayes, name) for name in tribayes.__all__)
+    places: dict[int, list[str]] = {}
+    for room in ROOMS:
+        try:
+            module = import_module(f"tribayes.{room}")
+        except ModuleNotFoundError as error:
+            if error.name in AT_ONCE.get(room, set()):  # an extra that is not installed
+                continue
+            raise
+        names = getattr(module, "__all__", [])
+        assert len(set(names)) == len(names), room
+        for name in names:
+            places.setdefault(id(getattr(module, name)), []).append(f"{room}.{name}")
+    assert [rooms for rooms in places.values() if len(rooms) > 1] == []
+    assert len(places) > 70
+
+
+def test_the_front_door_says_what_is_behind_it() -> None:
+    assert tribayes.__doc__
+    said = re.findall(r"`(\w+)`", tribayes.__doc__.partition("only from those before it")[2])
+    assert said == ROOMS
+    assert (
+        {"distributed", "tables", "sklearn", "plots", "report", "data", "runs"}
+        <= set(tribayes._ON_DEMAND)
+        <= set(ROOMS)
+    )

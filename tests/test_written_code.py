@@ -65,6 +65,13 @@ def test_readme_runs_as_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert "test error" in said
     assert "images go to a person" in said
     assert names["pred"].summary(names["digits"].test_labels).error < 0.1
+    assert names["optimizer"].defaults["fused"]  # as in benchmarks/learners.py: what is timed is what is written
+
+
+def test_readme_leads_with_a_modern_network_and_with_how_the_defaults_were_chosen() -> None:
+    """Both written by programs, whose tests compare them with the stored results; the paper's tables come after."""
+    marks = re.findall(r"<!-- (\w+):start -->", (ROOT / "README.md").read_text())
+    assert marks == ["modern", "defaults", "results", "speed"]
 
 
 def has_a_test_of_its_own(page: str) -> bool:

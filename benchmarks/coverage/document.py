@@ -21,6 +21,7 @@ from benchmarks.coverage.runs import KL_WEIGHTS, Results, arm
 from benchmarks.coverage.ways import LEVELS, SAMPLED_NETWORKS
 from benchmarks.modern.figures import Difference, paired_difference
 from pages.markdown import markdown_table
+from tribayes._text import percent
 from tribayes.prediction.calibration import FEWEST
 
 QUARTILES = 4
@@ -381,10 +382,6 @@ def _origin(results: Results, arms: Sequence[Arm]) -> str:
         f"{made['torch']}, scikit-learn {made['scikit-learn']}, {peer}, float32; {seconds / 60:.0f} minutes without "
         "the table about the weight of the divergence. Figures of every split: `benchmarks/results/coverage.json`.\n"
     )
-
-
-def percent(value: float, digits: int = 0) -> str:
-    return f"{100 * value:.{digits}f} %"
 
 
 def share(values: Sequence[float]) -> str:

@@ -8,12 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
 import tribayes as tb
 from benchmarks.coverage.cases import Case, Recipe
-from benchmarks.uci.recipe import Recipe as Batching
-from benchmarks.uci.training import batches, stack, unstack_
+from benchmarks.uci.training import train_together
 from tribayes._progress import Advance
 
 NOISE = 0.5  # where the learned noise starts, in standard deviations of the target
@@ -54,29 +52,18 @@ def trained(
     cases: Sequence[Case], seeds: Sequence[int], recipe: Recipe, kl_weight: float | str, advance: Advance
 ) -> list[Objective]:
     """A network for each case, with a start of its own; all in step."""
+
+    def adamw(stacked: Any) -> torch.optim.Optimizer:
+        own = {"likelihood": stacked.likelihood, "weight_decay": recipe.weight_decay}
+        return torch.optim.AdamW(tb.parameter_groups(stacked.model, lr=recipe.lr, **own))
+
     objectives = []
     for case, seed in zip(cases, seeds, strict=True):
         torch.manual_seed(seed)
         objectives.append(Objective(case, recipe, kl_weight))
     inputs = torch.stack([case.train.inputs for case in cases])
     targets = torch.stack([_shaped(case.train.targets) for case in cases])
-    # benchmarks.uci's stacking takes any module; its types name the objective of that study
-    stacked: Any = stack(objectives)  # type: ignore[arg-type]
-    parameters = dict(stacked.named_parameters())
-    losses = vmap(lambda values, x, y: functional_call(stacked, values, (x, y)), randomness="different")
-    groups = tb.parameter_groups(
-        stacked.model, lr=recipe.lr, likelihood=stacked.likelihood, weight_decay=recipe.weight_decay
-    )
-    optimizer = torch.optim.AdamW(groups)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.steps)
-    for rows in batches(inputs.shape[1], Batching(steps=recipe.steps, batch_size=recipe.batch)):
-        tb.stabilise_(stacked)
-        optimizer.zero_grad(set_to_none=True)
-        losses(parameters, inputs[:, rows], targets[:, rows]).sum().backward()
-        optimizer.step()
-        schedule.step()
-        advance()
-    unstack_(stacked, objectives)  # type: ignore[arg-type]  # as above
+    train_together(objectives, (inputs, targets), adamw, recipe.steps, recipe.batch, advance)
     return objectives
 
 

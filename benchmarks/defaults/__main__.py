@@ -2,7 +2,7 @@
 
     python -m benchmarks.defaults --data-dir DIR          # train what is not stored, and judge it on held-out rows
     python -m benchmarks.defaults --data-dir DIR --test   # once, with c fixed: ask the same networks about test rows
-    python -m benchmarks.defaults --page                  # docs/defaults.md and its picture from the results
+    python -m benchmarks.defaults --page                  # docs/defaults.md, its picture, README's part
     python -m benchmarks.defaults --check                 # are they up to date?
     python -m benchmarks.defaults --data-dir DIR --quick  # does it run? nothing is written
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import tribayes as tb
 from benchmarks.defaults.classification import data_folder
-from benchmarks.defaults.document import document
+from benchmarks.defaults.document import document, readme_block
 from benchmarks.defaults.keeping import Keep
 from benchmarks.defaults.picture import picture
 from benchmarks.defaults.plan import DIAGONAL, PLAIN, PRIORS, TASKS, USUAL, Arm, Job, Task, queue
@@ -27,11 +27,11 @@ from benchmarks.defaults.results import RESULTS, Results
 from benchmarks.defaults.running import run
 from benchmarks.defaults.verdict import excess, mean_nll, verdict
 from benchmarks.store import ROOT
-from pages.files import out_of_date, write_texts
+from pages.files import out_of_date, with_block, write_texts
 
 COMMAND = "python -m benchmarks.defaults"
 KEPT = ROOT / "runs" / "defaults"  # which git ignores
-DOCS = ROOT / "docs"
+DOCS, README = ROOT / "docs", ROOT / "README.md"
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -47,9 +47,12 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def texts(results: Results, docs: Path = DOCS) -> dict[Path, str]:
-    """The page and its picture."""
+    """The page and its picture, and README's part where the page is the manual's own."""
     excesses = {prior: excess(mean_nll(results.held_out, prior)) for prior in PRIORS}
-    return {docs / "defaults.md": document(results), docs / "images" / "defaults.svg": picture(excesses)}
+    made = {docs / "defaults.md": document(results), docs / "images" / "defaults.svg": picture(excesses)}
+    if docs == DOCS:
+        made[README] = with_block(README.read_text("utf-8"), "defaults", readme_block(results))
+    return made
 
 
 def _run(arguments: argparse.Namespace, results: Results) -> None:

@@ -107,7 +107,7 @@ def train(
 
 
 def batches(rows: int, size: int, epochs: int, seed: int) -> Iterator[Tensor]:
-    """Random rows, each once an epoch at most; those that fill no batch are left for the next."""
+    """Random rows, each once per epoch at most; those that fill no batch are left for the next."""
     generator = torch.Generator().manual_seed(seed)
     for _ in range(epochs):
         order = torch.randperm(rows, generator=generator)

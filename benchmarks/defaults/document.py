@@ -133,6 +133,19 @@ def document(results: Results) -> str:
     return "\n".join(parts)
 
 
+def readme_block(results: Results) -> str:
+    """What README says of it."""
+    judged = [task.title for task in TASKS.values() if any(values(results.held_out, task.name, OURS, "nll"))]
+    lines = [
+        f'`kl_weight="auto"` is min(1, {USUAL:g} N / K) for N examples and K random weights, and the prior moves with '
+        f"the weights. Both were judged by held-out rows of {len(judged)} tasks ({'; '.join(judged)}), and test rows "
+        "were asked once, afterwards. Comparisons are paired, and better or worse only beyond a 95 % t-interval:",
+        "",
+        *(f"- {line}" for line in _comparisons(results.held_out)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def missing(records: Sequence[Record]) -> list[str]:
     """What was planned and is not stored, in words."""
     found = []
@@ -198,14 +211,18 @@ def _in_short(records: Sequence[Record], tables: Mapping[str, Table]) -> str:
             f"With {PRIOR_TITLES[prior]} the criterion below takes c = {found.share:g}, {agree} ({_of_usual(found)}). "
             f"The mean excess would take c = {found.by_mean:g}; {', '.join(alone)}."
         )
+    return "## In short\n\n" + "".join(f"- {line}\n" for line in [*lines, *_comparisons(records)])
+
+
+def _comparisons(records: Sequence[Record]) -> list[str]:
+    """The default beside what might have been it."""
     over_shares = [(Arm("relative", share=share), Arm("paper", share=share)) for share in SHARES]
-    lines += [
+    return [
         f"Relative prior beside the paper's, every c and task: {counts(records, over_shares)}; at c = {USUAL:g}, "
         f"{counts(records, [(OURS, Arm('paper'))])}.",
         f"Tridiagonal beside diagonal, c = {USUAL:g}: {counts(records, [(OURS, DIAGONAL)])}.",
         f"Beside the plain network, c = {USUAL:g}: {counts(records, [(OURS, PLAIN)])}.",
     ]
-    return "## In short\n\n" + "".join(f"- {line}\n" for line in lines)
 
 
 def _of_usual(found: Verdict) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.func import functional_call, vmap
 
 import tribayes as tb
 from benchmarks.defaults.classification import PRIORS, elbo, weights_of
@@ -16,7 +15,6 @@ from benchmarks.defaults.judging import Rows, Trained
 from benchmarks.defaults.keeping import Keep
 from benchmarks.defaults.plan import Arm, Job, Task
 from benchmarks.uci import training as uci
-from benchmarks.uci.recipe import Recipe
 from benchmarks.uci.splits import Split, Standardised, load_splits
 from tribayes._progress import Advance
 
@@ -67,7 +65,7 @@ class Objective(uci.Objective):
 
 
 def trained(job: Job, tables: list[Table], keep: Keep, advance: Advance) -> list[Trained]:
-    """The networks of a job, one a split, trained, or as they were kept."""
+    """The networks of a job, one per split, trained, or as they were kept."""
     objectives = []
     for seed, one in zip(job.seeds, tables, strict=True):
         torch.manual_seed(seed)
@@ -80,19 +78,12 @@ def trained(job: Job, tables: list[Table], keep: Keep, advance: Advance) -> list
 
 def train(objectives: list[Objective], tables: list[Table], task: Task, advance: Advance) -> None:
     """AdamW on all at once: it works on each number by itself, so this is training them one by one."""
+
+    def adamw(stacked: Any) -> torch.optim.Optimizer:
+        own = {"weight_decay": task.weight_decay, "likelihood": stacked.likelihood}
+        return torch.optim.AdamW(tb.parameter_groups(stacked.model, task.lr, **own))
+
     inputs = torch.stack([one.train.inputs for one in tables])
     targets = torch.stack([one.train.targets.unsqueeze(-1) for one in tables])
-    stacked = uci.stack(objectives)
-    parameters = dict(stacked.named_parameters())
-    losses = vmap(lambda values, x, y: functional_call(stacked, values, (x, y)), randomness="different")
-    groups = tb.parameter_groups(stacked.model, task.lr, weight_decay=task.weight_decay, likelihood=stacked.likelihood)
-    optimizer = torch.optim.AdamW(groups)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, task.length)
-    for rows in uci.batches(inputs.shape[1], Recipe(steps=task.length, batch_size=task.batch)):
-        tb.stabilise_(stacked)
-        optimizer.zero_grad(set_to_none=True)
-        losses(parameters, inputs[:, rows], targets[:, rows]).sum().backward()
-        optimizer.step()
-        schedule.step()
-        advance(1 / task.length)
-    uci.unstack_(stacked, objectives)
+    part = partial(advance, 1 / task.length)
+    uci.train_together(objectives, (inputs, targets), adamw, task.length, task.batch, part)

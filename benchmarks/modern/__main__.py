@@ -6,7 +6,7 @@
     python -m benchmarks.modern run ... --test           # then, once, with test, corrupted and foreign images
     python -m benchmarks.modern table FOLDER --test
     python -m benchmarks.modern keep FOLDER              # its figures into benchmarks/results/modern
-    python -m benchmarks.modern page [--check]           # docs/modern.md from what is kept; or is it up to date?
+    python -m benchmarks.modern page [--check]           # docs/modern.md and README from what is kept; up to date?
 
 Several values make several runs, seeds outermost; an option goes to every arm that has it. What is in FOLDER is not run
 again; what would not fit into the seconds left is not begun; what fails is written down, and the queue goes on.
@@ -25,16 +25,17 @@ import torch
 
 from benchmarks.modern import sources
 from benchmarks.modern.arms import ARMS
-from benchmarks.modern.document import document
+from benchmarks.modern.document import document, readme_block
 from benchmarks.modern.keeping import keep, kept
 from benchmarks.modern.networks import NETWORKS
 from benchmarks.modern.runs import Broken, Queue, planned
 from benchmarks.modern.table import table
 from benchmarks.modern.task import number_or_word
 from benchmarks.store import ROOT
-from pages.files import out_of_date, write_texts
+from pages.files import out_of_date, with_block, write_texts
 
 PAGE = ROOT / "docs" / "modern.md"
+README = ROOT / "README.md"
 OPTIONS = sorted({name for arm in ARMS.values() for name in arm.options})
 
 
@@ -52,11 +53,12 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _page(check: bool) -> None:
-    texts = {PAGE: document(*kept())}
+    results = kept()
+    texts = {PAGE: document(*results), README: with_block(README.read_text("utf-8"), "modern", readme_block(*results))}
     if not check:
         write_texts(texts)
-    elif out_of_date(texts):
-        raise SystemExit(f"{PAGE.name} is not what the results say; run python -m benchmarks.modern page")
+    elif stale := out_of_date(texts):
+        raise SystemExit(f"{stale[0].name} is not what the results say; run python -m benchmarks.modern page")
 
 
 def _run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
@@ -93,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument("folder", type=Path)
     shown.add_argument("--test", action="store_true", help="of test images, instead of those held out")
     commands.add_parser("keep", help="its figures into the repository").add_argument("folder", type=Path)
-    page = commands.add_parser("page", help="docs/modern.md from what is kept")
+    page = commands.add_parser("page", help="docs/modern.md and its part of README from what is kept")
     page.add_argument("--check", action="store_true", help="compare instead of writing")
     run = commands.add_parser("run", help="train, and judge on held-out images")
     run.add_argument("--data", required=True, help="cifar10, cifar100 or fashion")

@@ -31,7 +31,7 @@ from benchmarks.modern.swag import Passage, flat, put, renew_statistics
 from benchmarks.modern.task import MOMENTUM, Task, Value, warm_up_and_cosine
 
 ASKED_AT_ONCE = 1000  # images per pass
-PARTS = {"one": 1, "halves": 2, "quarters": 4}  # draws a batch, each for its share of it
+PARTS = {"one": 1, "halves": 2, "quarters": 4}  # draws per batch, each for its share of it
 
 Batches = Callable[[bool], Iterator[tuple[Tensor, Tensor]]]  # one pass over the training images; augmented?
 
@@ -168,7 +168,7 @@ class Variational(Plain):
 
 
 class SharedBatch(tb.ELBO):
-    """The library's objective; with several draws a step each is for its part of the batch."""
+    """The library's objective; with several draws per step each is for its part of the batch."""
 
     draws = 1
 

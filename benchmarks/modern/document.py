@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.modern.arms import ARMS
@@ -37,6 +37,7 @@ COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], float], float, int], ...
     ("AUROC, near", lambda one: one["foreign"]["near"]["entropy"], 1, 3),
     ("AUROC, far", lambda one: one["foreign"]["far"]["entropy"], 1, 3),
 )
+README_COLUMNS = ("error %", "NLL", "ECE %", "NLL, scaled", "NLL, corrupted", "AUROC, near", "AUROC, far")
 WORSE_IF_LARGER = ("error %", "NLL", "ECE %", "Brier", "NLL, scaled", "NLL, corrupted")
 
 NOTES = """\
@@ -66,6 +67,39 @@ def document(cells: Mapping[str, Runs], together: Mapping[str, Ensemble]) -> str
     return "\n".join(parts)
 
 
+def readme_block(cells: Mapping[str, Runs], together: Mapping[str, Ensemble]) -> str:
+    """What README says of it: the figures that most ask for, and what of all is beyond the error of the seeds."""
+    plain, others = _split(cells)
+    settings = next(iter(plain.values()))["settings"]
+    lines = [
+        f"ResNet-18 on CIFAR-10, {settings['epochs']} epochs, every arm trained alike and none tuned. *Scaled*: after "
+        "one temperature for each arm; *corrupted*: the kinds of CIFAR-10-C; *near*, *far*: how well foreign images "
+        "are told apart by entropy.",
+        "",
+        _table(cells, together, README_COLUMNS),
+        *(_beside(runs, plain) for runs in others.values()),
+    ]
+    return "\n".join(lines)
+
+
+def _beside(runs: Runs, plain: Runs) -> str:
+    """The verdict in a paragraph, without its intervals."""
+    found = {kind: "; ".join(name for name, _ in some) or "nothing" for kind, some in _kinds(runs, plain).items()}
+    verdicts = " ".join(f"{kind.capitalize()}: {names}." for kind, names in found.items())
+    seeds = len(runs.keys() & plain.keys())
+    return (
+        f"**{arm_of(runs).capitalize()}, beside plain**, paired over {seeds} seeds, beyond a 95 % t-interval or not. "
+        f"{verdicts} {_on_held_out(runs, plain).removeprefix('- ').strip()} "
+        f"Training took {_time(runs, plain):.2f} × the plain network's time.\n"
+    )
+
+
+def _time(runs: Runs, plain: Runs) -> float:
+    """Of training, × plain, the mean over the seeds that both have."""
+    seeds = runs.keys() & plain.keys()
+    return sum(runs[seed]["seconds"]["train"] / plain[seed]["seconds"]["train"] for seed in seeds) / len(seeds)
+
+
 def arm_of(runs: Runs) -> str:
     settings = next(iter(runs.values()))["settings"]
     words = {"plain": "plain", "ours": "ours, diagonal", "ours_tridiagonal": "ours, tridiagonal"}
@@ -78,31 +112,43 @@ def _split(cells: Mapping[str, Runs]) -> tuple[Runs, dict[str, Runs]]:
     return plain, {cell: runs for cell, runs in cells.items() if runs is not plain}
 
 
-def _table(cells: Mapping[str, Runs], together: Mapping[str, Ensemble]) -> str:
+def _table(
+    cells: Mapping[str, Runs],
+    together: Mapping[str, Ensemble],
+    names: Sequence[str] = tuple(name for name, *_ in COLUMNS),
+) -> str:
     rows = []
+    columns = [column for column in COLUMNS if column[0] in names]
     for runs in sorted(cells.values(), key=lambda runs: arm_of(runs) != "plain"):
         tested = [record["test"] for record in runs.values()]
-        shown = [mean_text([factor * of(one) for one in tested], digits) for _, of, factor, digits in COLUMNS]
+        shown = [mean_text([factor * of(one) for one in tested], digits) for _, of, factor, digits in columns]
         rows.append([arm_of(runs), str(len(runs)), *shown])
     for cell, one in together.items():
-        shown = [f"{factor * of(one['figures']):.{digits}f}" for _, of, factor, digits in COLUMNS]
+        shown = [f"{factor * of(one['figures']):.{digits}f}" for _, of, factor, digits in columns]
         rows.append([f"ensemble of {len(one['members'])} {arm_of(cells[cell])}", "1", *shown])
-    return markdown_table(["", "seeds", *(column[0] for column in COLUMNS)], rows)
+    return markdown_table(["", "seeds", *(column[0] for column in columns)], rows)
 
 
 def _verdict(runs: Runs, plain: Runs) -> str:
     """What is better and what is worse than plain, beyond the error of the seeds that both have."""
-    said: dict[str, list[str]] = {"better": [], "worse": [], "within error": []}
+    said = _kinds(runs, plain)
+    lines = [
+        f"- {kind}: {'; '.join(f'{name} {span}' for name, span in some) or 'nothing'}." for kind, some in said.items()
+    ]
+    seeds = len(runs.keys() & plain.keys())
+    head = f"**{arm_of(runs).capitalize()} − plain**, paired over {seeds} seeds, with Student's 95 % interval:"
+    return "\n".join([head, "", *lines, ""])
+
+
+def _kinds(runs: Runs, plain: Runs) -> dict[str, list[tuple[str, str]]]:
+    """By verdict the figures, each with its paired difference to plain."""
+    said: dict[str, list[tuple[str, str]]] = {"better": [], "worse": [], "within error": []}
     for name, of, factor, digits in COLUMNS:
         own, other = ({seed: factor * of(record["test"]) for seed, record in each.items()} for each in (runs, plain))
         found = paired_difference(own, other)
         kind = _kind(found, larger_is_worse=name in WORSE_IF_LARGER)
-        span = f"{found.mean:+.{digits}f} [{found.lower:+.{digits}f}, {found.upper:+.{digits}f}]"
-        said[kind].append(f"{name} {span}")
-    lines = [f"- {kind}: {'; '.join(some) or 'nothing'}." for kind, some in said.items()]
-    seeds = len(runs.keys() & plain.keys())
-    head = f"**{arm_of(runs).capitalize()} − plain**, paired over {seeds} seeds, with Student's 95 % interval:"
-    return "\n".join([head, "", *lines, ""])
+        said[kind].append((name, f"{found.mean:+.{digits}f} [{found.lower:+.{digits}f}, {found.upper:+.{digits}f}]"))
+    return said
 
 
 def _on_held_out(runs: Runs, plain: Runs) -> str:

@@ -80,7 +80,7 @@ def _epochs(arm: Arm, task: Task, study: Study, say: Say, time_left: Callable[[]
                 raise LostItsWay(str(error)) from error
             schedule.step()
             count += 1
-        losses.append(float(total) / count)  # waits for the GPU, once an epoch
+        losses.append(float(total) / count)  # waits for the GPU, once per epoch
         seconds = perf_counter() - begin
         say(f"  epoch {epoch + 1:3} of {epochs}: loss {losses[-1]:.4f}, {seconds:.1f} s")
         if losses[-1] != losses[-1] or abs(losses[-1]) == float("inf"):

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tribayes
 from benchmarks.performance.markdown import MISSING, number
 from benchmarks.performance.sections import INTRODUCTIONS, PARTS, TITLES
-from benchmarks.performance.targets import KINDS, TARGETS, Target
+from benchmarks.performance.targets import KINDS, TARGETS, Measured, Target
 from benchmarks.store import stored
 from pages.markdown import markdown_table
 
@@ -25,38 +26,52 @@ what is compared; on a CPU it is the clock. All arms have the same torch, batch,
 the same optimizer but for IVON, which is one.
 
 `make bench` runs everything on the machine's own device and writes this page. `python -m benchmarks.peers.install` puts
-the other libraries, at fixed versions, into a folder of their own.
+the other libraries, at fixed versions, into a folder of their own. What an earlier version of tribayes was measured
+with says so in its heading, and was not measured since.
 """
 
 
 def document(folder: Path) -> str:
     """The page, from whatever result files there are."""
     results = {name: list(stored(name, folder)) for name in PARTS}
-    parts = [INTRODUCTION, "## Targets\n", _targets(results)]
+    parts = [INTRODUCTION, "## Targets\n", TARGETS_INTRODUCTION, _targets(results)]
     parts += [_section(name, found) for name, found in results.items()]
     return "\n".join(parts)
+
+
+TARGETS_INTRODUCTION = """\
+Medians, with quartiles where a figure was measured more than once. *Met*: the upper quartile, too, is no more than the
+target. *Not met*: the lower one is more, too. *Within error*: else.
+"""
 
 
 def _targets(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     rows = []
     for target in TARGETS:
         figure = _measured(target, results[target.benchmark])
-        found = MISSING if figure is None else f"{number(figure, 4)} {target.unit}"
+        found = MISSING if figure is None else _figure(figure, target.unit)
         limit = f"≤ {number(target.limit, 4)} {target.unit}"
         rows.append([KINDS[target.kind], target.words, limit, found, _verdict(target, figure)])
     return markdown_table(["on", "what", "target", "measured", ""], rows)
 
 
-def _measured(target: Target, found: Sequence[Mapping[str, Any]]) -> float | None:
+def _figure(figure: Measured, unit: str) -> str:
+    quartiles = f" ({number(figure.lower, 4)}–{number(figure.upper, 4)})" if figure.lower < figure.upper else ""
+    return f"{number(figure.middle, 4)}{quartiles} {unit}"
+
+
+def _measured(target: Target, found: Sequence[Mapping[str, Any]]) -> Measured | None:
     whole = [one for one in found if not one["quick"]]
     figures = [one["figures"] for one in whole if one["machine"]["kind"] == target.kind]
     return target.figure(figures[0]) if figures else None
 
 
-def _verdict(target: Target, figure: float | None) -> str:
+def _verdict(target: Target, figure: Measured | None) -> str:
     if figure is None:
         return "not measured"
-    return "met" if figure <= target.limit else "**not met**"
+    if figure.upper <= target.limit:
+        return "met"
+    return "**not met**" if figure.lower > target.limit else "within error"
 
 
 def _section(name: str, found: Sequence[Mapping[str, Any]]) -> str:
@@ -76,4 +91,5 @@ def _machine(machine: Mapping[str, Any]) -> str:
         f"copies {number(machine['copy_bytes_per_second'] / 1e9)} GB/s, "
         f"multiplies {number(machine['flops_per_second'] / 1e12)} TFLOP/s"
     )
-    return f"{where}, torch {machine['torch']}, Python {machine['python']}; {rates}"
+    earlier = "" if machine["tribayes"] == tribayes.__version__ else f"; by tribayes {machine['tribayes']}"
+    return f"{where}, torch {machine['torch']}, Python {machine['python']}; {rates}{earlier}"

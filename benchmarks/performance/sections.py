@@ -157,7 +157,7 @@ INTRODUCTIONS = {
     "step": "Forward, loss with its divergence, backward and SGD with momentum in one fused update. Ours is "
     "`tribayes.TrainingStep` as a user calls it, guards included; on a GPU everyone's step is recorded, and its batch "
     "copied in. Compiled (`--compiled`): by `torch.compile`, whose own time is not counted. The floor is the plain "
-    "step and the bytes beyond it.",
+    "step and the bytes beyond it. ResNet-50's rows are older than the default prior, and have the paper's.",
     "training": "LeNet-100 by the trainer of `tribayes fit`, on made-up images of MNIST's size and number. Warm-up and "
     "capture are in the seconds; so is compiling (`--compiled`), with an empty cache.",
     "prediction": "Draws and passes until every probability is there. `tribayes.predict` also brings them to the host. "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from benchmarks import draw, prediction, training
 from benchmarks.learners import DETERMINISTIC, OURS
@@ -17,6 +18,18 @@ LARGE = 2**26  # the 67 million weights of the target
 KINDS = {"h200": "H200", "cpu": "CPU"}
 
 
+class Measured(NamedTuple):
+    """A figure with its quartiles; three times the same where there is one measurement, or nothing to measure."""
+
+    lower: float
+    middle: float
+    upper: float
+
+    @classmethod
+    def once(cls, value: float) -> Measured:
+        return cls(value, value, value)
+
+
 @dataclass(frozen=True)
 class Target:
     """A figure of one benchmark on one kind of machine, and the most it may be."""
@@ -26,65 +39,69 @@ class Target:
     words: str
     limit: float
     unit: str
-    figure: Callable[[Figures], float | None]  # None: not in the file
+    figure: Callable[[Figures], Measured | None]  # None: not in the file
 
 
-def draw_both(figures: Figures) -> float | None:
+def draw_both(figures: Figures) -> Measured | None:
     """Microseconds of our draw and its backward pass at the size of the target."""
     for row in figures["sizes"]:
         if row["size"] == LARGE:
-            return 1e6 * by_name(row["timings"])[draw.OURS_BOTH]["seconds"][1]
+            return Measured(*(1e6 * seconds for seconds in by_name(row["timings"])[draw.OURS_BOTH]["seconds"]))
     return None
 
 
-def step_ratio(network: str) -> Callable[[Figures], float | None]:
-    def figure(figures: Figures) -> float | None:
+def step_ratio(network: str) -> Callable[[Figures], Measured | None]:
+    def figure(figures: Figures) -> Measured | None:
         row = _network(figures, network)
-        return row and by_name(row["timings"])[OURS]["ratio"][1]
+        return Measured(*by_name(row["timings"])[OURS]["ratio"]) if row else None
 
     return figure
 
 
-def against_peers(*networks: str) -> Callable[[Figures], float | None]:
+def against_peers(*networks: str) -> Callable[[Figures], Measured | None]:
     """Our step relative to the fastest peer's, on the network where that is worst; None without any peer."""
 
-    def figure(figures: Figures) -> float | None:
+    def figure(figures: Figures) -> Measured | None:
         rows = [row for name in networks if (row := _network(figures, name))]
-        return max((found for row in rows if (found := _against_fastest(row))), default=None)
+        found = [one for row in rows if (one := _against_fastest(row))]
+        return max(found, key=attrgetter("middle"), default=None)
 
     return figure
 
 
-def run_seconds(name: str) -> Callable[[Figures], float | None]:
-    def figure(figures: Figures) -> float | None:
+def run_seconds(name: str) -> Callable[[Figures], Measured | None]:
+    def figure(figures: Figures) -> Measured | None:
         run = by_name(figures["runs"])[name]
-        return run["seconds"] if run["iterations"] == training.WHOLE else None
+        return Measured.once(run["seconds"]) if run["iterations"] == training.WHOLE else None
 
     return figure
 
 
-def predict_seconds(figures: Figures) -> float | None:
+def predict_seconds(figures: Figures) -> Measured | None:
     """Of the fastest way to predict."""
     whole = (figures["draws"], figures["images"]) == (prediction.DRAWS["cuda"], 10_000)
-    ways = [one["seconds"][1] for one in figures["timings"] if one["name"].startswith(prediction.PREDICT)]
-    return min(ways) if whole else None
+    ways = [Measured(*one["seconds"]) for one in figures["timings"] if one["name"].startswith(prediction.PREDICT)]
+    return min(ways, key=attrgetter("middle")) if whole else None
 
 
-def predict_ratio(figures: Figures) -> float | None:
-    return by_name(figures["timings"])[prediction.PREDICT]["ratio"][1]
+def predict_ratio(figures: Figures) -> Measured | None:
+    return Measured(*by_name(figures["timings"])[prediction.PREDICT]["ratio"])
 
 
-def kept_ratio(figures: Figures) -> float | None:
+def kept_ratio(figures: Figures) -> Measured | None:
     """Parameters and optimizer state, on the network where ours has most of them."""
     rows = [by_name(row["contenders"]) for row in figures["networks"]]
-    return max((row[OURS]["kept"] / row[DETERMINISTIC]["kept"] for row in rows), default=None)
+    ratios = [Measured.once(row[OURS]["kept"] / row[DETERMINISTIC]["kept"]) for row in rows]
+    return max(ratios, default=None)
 
 
-def peak_ratio(network: str) -> Callable[[Figures], float | None]:
-    def figure(figures: Figures) -> float | None:
+def peak_ratio(network: str) -> Callable[[Figures], Measured | None]:
+    def figure(figures: Figures) -> Measured | None:
         row = _network(figures, network)
         found = by_name(row["contenders"]) if row else {}
-        return found[OURS]["peak"] / found[DETERMINISTIC]["peak"] if row and found[OURS]["peak"] else None
+        if not row or not found[OURS]["peak"]:
+            return None
+        return Measured.once(found[OURS]["peak"] / found[DETERMINISTIC]["peak"])
 
     return figure
 
@@ -93,10 +110,14 @@ def _network(figures: Figures, name: str) -> Mapping[str, Any] | None:
     return next((row for row in figures["networks"] if row["name"] == name), None)
 
 
-def _against_fastest(row: Mapping[str, Any]) -> float | None:
-    medians = {one["name"]: one["seconds"][1] for one in row["timings"]}
-    peers = [medians[name] for name in PEERS if name in medians]
-    return medians[OURS] / min(peers) if peers else None
+def _against_fastest(row: Mapping[str, Any]) -> Measured | None:
+    """By opposite quartiles, for what two contenders took in the same turn is not stored."""
+    seconds = {one["name"]: Measured(*one["seconds"]) for one in row["timings"]}
+    peers = [seconds[name] for name in PEERS if name in seconds]
+    if not peers:
+        return None
+    ours, fastest = seconds[OURS], min(peers, key=attrgetter("middle"))
+    return Measured(ours.lower / fastest.upper, ours.middle / fastest.middle, ours.upper / fastest.lower)
 
 
 _X = "× deterministic"

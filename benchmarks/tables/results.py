@@ -1,4 +1,4 @@
-"""The results file: table → arm → one entry a split."""
+"""The results file: table → arm → one entry per split."""
 
 from __future__ import annotations
 

@@ -176,9 +176,9 @@ def _choice(results: Results, chosen: Mapping[str, Measurement]) -> str:
     return f"""\
 ## How the recipe was chosen
 
-On held-out training rows. A fifth of the training rows of each split was held out, networks were trained
-on the other four fifths, and the recipe with the highest mean log-likelihood on the held-out rows was taken, one a set
-and family; then it was trained on all training rows of each of the splits. A row that one split tests is a training row
+On held-out training rows. A fifth of the training rows of each split was held out, networks were trained on the other
+four fifths, and for each set and family the recipe with the highest mean log-likelihood on the held-out rows was taken;
+then it was trained on all training rows of each of the splits. A row that one split tests is a training row
 of most others, so a recipe shared by all splits has seen it as validation data there; only a recipe per split, as [4]
 has, would avoid that.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ import tribayes as tb
 from benchmarks.uci.recipe import FAMILIES, SEED, Recipe
 from benchmarks.uci.splits import Split
 from benchmarks.uci.training import Figures, run
+from tribayes._files import store
 from tribayes._progress import Advance, progress_bar
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -79,9 +79,7 @@ class Results:
             "exploration": self.exploration,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")
-        part.write_text(json.dumps(content, separators=(",", ":")) + "\n")
-        os.replace(part, self.path)
+        store(self.path, (json.dumps(content, separators=(",", ":")) + "\n").encode())
 
     def best(self, data_set: str, family: str) -> Recipe:
         """The recipe with the highest mean log-likelihood on held-out training rows."""

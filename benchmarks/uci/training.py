@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, cast
@@ -52,30 +52,52 @@ class Objective(nn.Module):
 
 def train(objectives: Sequence[Objective], splits: Sequence[Split], recipe: Recipe, advance: Advance) -> None:
     """Train each objective on its split's training rows, all in step."""
+
+    def adam(stacked: Any) -> torch.optim.Optimizer:
+        own = {"correlation_lr_multiplier": recipe.correlation_lr_multiplier, "likelihood": stacked.likelihood}
+        return torch.optim.Adam(tb.parameter_groups(stacked.model, lr=recipe.lr, **own))
+
     inputs = torch.stack([split.train_inputs for split in splits])
     targets = torch.stack([split.train_targets.unsqueeze(-1) for split in splits])
+    train_together(objectives, (inputs, targets), adam, recipe.steps, recipe.batch_size, advance)
+
+
+def train_together(
+    objectives: Sequence[Any],
+    rows: tuple[Tensor, Tensor],
+    optimizer_for: Callable[[Any], torch.optim.Optimizer],
+    steps: int,
+    batch_size: int,
+    advance: Callable[[], None],
+) -> None:
+    """Train networks of one shape, each on rows of its own, in the time of a few.
+
+    For each of them a step is one of `tribayes.TrainingStep`, which a test compares; here the steps of all go through
+    `torch.func.vmap`, and an optimizer that works on each number by itself (Adam, AdamW) updates them as one stack.
+
+    Args:
+        objectives: modules with a `model` and a `likelihood`, whose output is the loss.
+        rows: inputs and targets, one stack for each objective.
+        optimizer_for: of the stacked objectives; its rates fall to zero along half a cosine.
+        batch_size: rows per step, the same ones of every stack; 0 for all.
+    """
+    inputs, targets = rows
     stacked = stack(objectives)
     parameters = dict(stacked.named_parameters())
     losses = vmap(lambda values, x, y: functional_call(stacked, values, (x, y)), randomness="different")
-    groups = tb.parameter_groups(
-        stacked.model,
-        lr=recipe.lr,
-        correlation_lr_multiplier=recipe.correlation_lr_multiplier,
-        likelihood=stacked.likelihood,
-    )
-    optimizer = torch.optim.Adam(groups)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.steps)
-    for rows in batches(inputs.shape[1], recipe):
+    optimizer = optimizer_for(stacked)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for chosen in batches(inputs.shape[1], steps, batch_size):
         tb.stabilise_(stacked)
         optimizer.zero_grad(set_to_none=True)
-        losses(parameters, inputs[:, rows], targets[:, rows]).sum().backward()
+        losses(parameters, inputs[:, chosen], targets[:, chosen]).sum().backward()
         optimizer.step()
         schedule.step()
         advance()
     unstack_(stacked, objectives)
 
 
-def stack(objectives: Sequence[Objective]) -> Objective:
+def stack(objectives: Sequence[Any]) -> Any:
     """One objective whose every parameter holds those of all, along a new first axis."""
     stacked = copy.deepcopy(objectives[0])
     for name, parameter in stacked.named_parameters():
@@ -84,7 +106,7 @@ def stack(objectives: Sequence[Objective]) -> Objective:
 
 
 @torch.no_grad()
-def unstack_(stacked: Objective, objectives: Sequence[Objective]) -> None:
+def unstack_(stacked: nn.Module, objectives: Sequence[nn.Module]) -> None:
     """Give each objective its own values back, with the guards applied."""
     tb.stabilise_(stacked)
     for name, values in stacked.named_parameters():
@@ -92,14 +114,14 @@ def unstack_(stacked: Objective, objectives: Sequence[Objective]) -> None:
             attrgetter(name)(objective).copy_(value)
 
 
-def batches(rows: int, recipe: Recipe) -> Iterator[Tensor | slice]:
-    """As many batches as there are steps: all rows, or random ones, each once an epoch."""
-    if not recipe.batch_size:
-        yield from (slice(None) for _ in range(recipe.steps))
+def batches(rows: int, steps: int, batch_size: int) -> Iterator[Tensor | slice]:
+    """As many batches as there are steps: all rows, or random ones, each once per epoch."""
+    if not batch_size:
+        yield from (slice(None) for _ in range(steps))
         return
-    size = min(recipe.batch_size, rows)
+    size = min(batch_size, rows)
     an_epoch = rows // size
-    for step in range(recipe.steps):
+    for step in range(steps):
         if step % an_epoch == 0:
             order = torch.randperm(rows)
         start = step % an_epoch * size

@@ -4,13 +4,14 @@
 
     model = tb.to_bayesian(net)                                   # any nn.Module
     elbo = tb.ELBO(tb.Categorical(), data_size=len(train_set))    # the objective
-    opt = torch.optim.SGD(tb.parameter_groups(model, lr=0.01), momentum=0.9)
+    opt = torch.optim.SGD(tb.parameter_groups(model, lr=0.01), momentum=0.9, fused=True)
     tb.fit(model, elbo, loader, opt, epochs=5)                    # or a loop of your own
     pred = tb.predict(model, x)                                   # 200 sampled networks
     pred.label, pred.interval(0.95), pred.certain(0.95)
 
 Raw parameters → law → draws → network → ELBO → history, and draws → predictive → intervals → report; a folder imports
-only from those before it: `posterior`, `nn`, `inference`, `prediction`, `distributed`, `plots`, `report`.
+only from those before it: `posterior`, `nn`, `inference`, `prediction`, `distributed`, `tables`, `sklearn`,
+`integrations`, `plots`, `report`, `data`, `runs`, `recipes`, `own`, `serve`.
 """
 
 from importlib import import_module

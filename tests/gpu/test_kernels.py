@@ -200,7 +200,7 @@ def test_a_second_derivative_is_refused_and_not_zero() -> None:
     delta.requires_grad_()
     drawn, _ = cuda.draw(means, delta, gamma, seeds_on_device(), 2)
     (gradient,) = torch.autograd.grad(drawn[0].pow(2).sum(), delta, create_graph=True)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match=r"backward through tribayes\.draw_backward"):
         gradient.sum().backward()
 
 

@@ -551,7 +551,7 @@ def test_an_error_in_a_step_leaves_the_weights_as_they_were() -> None:
     step = tb.TrainingStep(model, elbo(), sgd(model))
     step(*batches()[0])
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         step(torch.ones(3, 7, dtype=torch.float64), LABELS)
     assert same_tensors(model.state_dict(), before)
     step(*batches()[1])

@@ -179,7 +179,7 @@ class Branching(nn.Module):
 
 def test_what_cannot_run_side_by_side_runs_in_turn() -> None:
     model, x = tb.to_bayesian(Branching()), torch.randn(8, 4)
-    with pytest.raises(RuntimeError) as caught:
+    with pytest.raises(RuntimeError, match="vmap") as caught:
         tb.Ensemble(model, SAMPLES)(x)
     assert "tb.Ensemble(..., loop=True) asks in turn." in caught.value.__notes__[0]
     expected = tb.predict(model, x, SAMPLES, progress=False).samples

@@ -17,6 +17,7 @@ import tribayes as tb
 from tests.recipes.small import CPU, change_config, names, new_run, session, timeless, tribayes
 from tribayes import cli
 from tribayes._files import only_one
+from tribayes._tensor_files import read_tensors, write_tensors
 from tribayes.data import load
 from tribayes.prediction import ClassificationSummary
 from tribayes.recipes.experiments import EXPERIMENTS
@@ -181,6 +182,27 @@ def test_evaluate_a_frequentist(frequentist: Path) -> None:
     answer = tribayes("evaluate", frequentist)
     assert "quite certain" not in answer.out
     assert answer.out.endswith(f"Written to {frequentist / 'evaluation.json'}\n")
+
+
+def test_a_run_as_0_1_wrote_it_is_evaluated_shown_and_compared(run: Path, tmp_path: Path) -> None:
+    """Its settings named a sampler, and neither they nor its records had a checksum."""
+    old = tmp_path / "old"
+    shutil.copytree(run, old)
+    content = json.loads((old / "config.json").read_text())
+    del content["sha256"]
+    content["setting"]["sampler"] = "auto"
+    (old / "config.json").write_text(json.dumps(content))
+    lines = [json.loads(line) for line in (old / "metrics.jsonl").read_text().splitlines()]
+    plain = [{key: value for key, value in line.items() if key != "sha256"} for line in lines]
+    (old / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in plain))
+    tensors, facts = read_tensors(old / "final.safetensors", "")
+    write_tensors(old / "final.safetensors", tensors, facts | {"setting": content["setting"]})
+    (old / "evaluation.json").unlink()
+    said, expected = (tribayes("evaluate", folder, "--samples", 20) for folder in (old, run))
+    assert (said.code, said.err) == (0, "")
+    assert said.out.replace(str(old), str(run)) == expected.out
+    assert tribayes("compare", old, run).code == 0
+    assert tribayes("report", old, "--samples", 20).code == 0
 
 
 def test_compare(run: Path, frequentist: Path, tmp_path: Path) -> None:

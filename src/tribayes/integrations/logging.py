@@ -11,7 +11,7 @@ from typing import Any, Self
 from tribayes._errors import check_whole
 from tribayes.inference.callbacks import Callback, FitState
 
-_VALIDATION = "validation/"  # new once an epoch
+_VALIDATION = "validation/"  # new once per epoch
 
 
 class Curves(Callback):

@@ -41,7 +41,7 @@ class SamplingNetwork(HeldNetwork):
     def sample_weights(self, seed: Tensor) -> dict[str, Tensor]:
         """The weights of that network, by their full names."""
         everything = [self.network.get_parameter(name) for names in self.groups for name in names.values()]
-        source = CountedNormals(seed, block=sum(mean.numel() + 1 for mean in everything))  # at most so many a tensor
+        source = CountedNormals(seed, block=sum(mean.numel() + 1 for mean in everything))  # at most so many per tensor
         weights: dict[str, Tensor] = {}
         for family, names in zip(self.families, self.groups, strict=True):
             means = [self.network.get_parameter(name) for name in names.values()]

@@ -1,4 +1,4 @@
-"""The learned posterior as a small table: one row a tensor, as in the paper's Tables II and V."""
+"""The learned posterior as a small table: one row per tensor, as in the paper's Tables II and V."""
 
 from __future__ import annotations
 

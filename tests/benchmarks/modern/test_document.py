@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.modern.__main__ import PAGE, main
-from benchmarks.modern.document import document
+from benchmarks.modern.document import document, readme_block
 from benchmarks.modern.keeping import kept
 
 
@@ -34,6 +34,29 @@ def test_a_difference_in_every_seed_is_called_by_its_name() -> None:
     page = document(better, together)
     line = next(line for line in page.splitlines() if line.startswith("- better"))
     assert "error % -2.00 [-2.00, -2.00]" in line
+
+
+def test_readme_says_what_is_better_what_is_not_and_what_it_costs() -> None:
+    cells, together = kept()
+    changed = copy.deepcopy(cells)
+    for cell, runs in changed.items():
+        for seed, record in runs.items():
+            plain = "plain" in cell
+            record["test"]["error"] = 0.05 + 0.001 * seed + (0 if plain else 0.02)
+            record["test"]["nll"] = 0.2 + 0.001 * seed - (0 if plain else 0.02)
+            record["seconds"]["train"] = 10.0 if plain else 12.5
+    block = readme_block(changed, together)
+    better, worse = (block.partition(f"{kind}: ")[2].partition(".")[0] for kind in ("Better", "Worse"))
+    assert "NLL" in better.split("; ")
+    assert worse == "error %"
+    assert "Training took 1.25 × the plain network's time." in block
+
+
+def test_an_old_readme_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("<!-- modern:start -->\nold\n<!-- modern:end -->")
+    monkeypatch.setattr("benchmarks.modern.__main__.README", tmp_path / "README.md")
+    with pytest.raises(SystemExit, match=r"README\.md is not what the results say"):
+        main(["page", "--check"])
 
 
 def test_an_old_page_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

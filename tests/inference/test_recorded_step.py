@@ -1,0 +1,126 @@
+"""What a recording copies in and what it freezes, where there is no GPU: `Frozen` stands in for a CUDA graph.
+
+tests/gpu/test_step.py has the same with real graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tribayes as tb
+from tribayes import _graphs
+
+STEPS = 12
+Make = Callable[[tb.BayesianModule], torch.optim.Optimizer]
+
+
+def sgd(model: tb.BayesianModule) -> torch.optim.Optimizer:
+    return torch.optim.SGD(tb.parameter_groups(model, lr=0.05), momentum=0.9, fused=True)
+
+
+def adam(model: tb.BayesianModule) -> torch.optim.Optimizer:
+    return torch.optim.Adam(tb.parameter_groups(model, lr=0.01))  # its update stays outside of the recording
+
+
+class Training:
+    """A small model on its way, with schedules of the rate and of the weight of the divergence."""
+
+    def __init__(self, make: Make) -> None:
+        torch.manual_seed(0)
+        self.model = tb.to_bayesian(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)), prior=tb.Prior())
+        self.elbo = tb.ELBO(tb.Categorical(), data_size=20, kl_weight=lambda step: 0.1 * (1 + step) / STEPS)
+        self.optimizer = make(self.model)
+        self.rates = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: 1 / (1 + step))
+        generator = torch.Generator().manual_seed(1)
+        self.step = tb.TrainingStep(self.model, self.elbo, self.optimizer, generator=generator)
+
+    def losses(self, sizes: list[int] | None = None) -> list[float]:
+        source = torch.Generator().manual_seed(2)
+        found = []
+        for size in sizes or [6] * STEPS:
+            batch = torch.randn(size, 4, generator=source), torch.randint(3, (size,), generator=source)
+            found.append(float(self.step(*batch).loss))
+            self.rates.step()
+        return found
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Callable[[Make], tuple[Training, list[int]]]:
+    """A training whose steps are recorded, and how often each recording was replayed."""
+
+    def begin(make: Make) -> tuple[Training, list[int]]:
+        training, replays = Training(make), []
+
+        class Frozen:
+            """Runs the same work again: the host's numbers as they were, tensors as they are now."""
+
+            def __init__(self, run: Callable[[], Any], *_: object) -> None:
+                self.run, self.number = run, len(replays)
+                self.groups = training.optimizer.param_groups
+                self.rates = [group["lr"] for group in self.groups]
+                self.gradients = [(p, p.grad) for group in self.groups for p in group["params"]]
+                replays.append(0)
+
+            def replay(self) -> Any:
+                rates = [group["lr"] for group in self.groups]
+                with monkeypatch.context() as frozen:
+                    frozen.setattr(training.elbo, "nu", lambda _: pytest.fail("a recording cannot ask the host"))
+                    self.put(self.rates)
+                    result = self.run()
+                    self.put(rates)
+                for parameter, place in self.gradients:  # a graph writes where it wrote when it was recorded
+                    place.copy_(parameter.grad)
+                replays[self.number] += 1
+                return result
+
+            def put(self, rates: list[Any]) -> None:
+                for group, rate in zip(self.groups, rates, strict=True):
+                    group["lr"] = rate
+
+        monkeypatch.setattr(_graphs, "Recording", Frozen)
+        training.step._capture = True
+        return training, replays
+
+    return begin
+
+
+@pytest.mark.parametrize("make", [sgd, adam])
+def test_rates_and_weights_of_the_divergence_follow_their_schedules(make: Make, recorded: Any) -> None:
+    plain, (training, replays) = Training(make), recorded(make)
+    assert training.losses() == pytest.approx(plain.losses(), rel=1e-5)
+    assert replays == [STEPS - 3]
+    assert training.step.captured
+    for one, other in zip(training.model.parameters(), plain.model.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+
+
+def test_a_frozen_rate_would_be_seen(recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were rates not copied in, losses would be others: the stand-in can tell."""
+    plain, (training, _) = Training(sgd), recorded(sgd)
+    monkeypatch.setattr(Tensor, "fill_", lambda place, _: place)
+    found = training.losses()
+    monkeypatch.undo()
+    assert found != pytest.approx(plain.losses(), rel=1e-5)
+
+
+def test_a_batch_of_another_shape_is_run_as_it_is(recorded: Any) -> None:
+    sizes = [6, 6, 6, 6, 6, 2, 6]
+    plain, (training, replays) = Training(sgd), recorded(sgd)
+    assert training.losses(sizes) == pytest.approx(plain.losses(sizes), rel=1e-5)
+    assert replays == [3]
+
+
+def test_another_momentum_leaves_the_update_out_of_a_new_recording(recorded: Any) -> None:
+    plain, (training, replays) = Training(sgd), recorded(sgd)
+    found = []
+    for one in (training, plain):
+        first = one.losses()
+        one.optimizer.param_groups[0]["momentum"] = 0.5
+        found.append(first + one.losses())
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    assert replays == [STEPS - 3, STEPS]

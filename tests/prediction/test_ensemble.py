@@ -186,6 +186,34 @@ def test_what_cannot_run_side_by_side_runs_in_turn() -> None:
     torch.testing.assert_close(tb.Ensemble(model, SAMPLES, loop=True).predict(x).samples, expected)
 
 
+class Caching(nn.Module):
+    """Answers with more than tensors, as language models that keep a cache do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> dict[str, object]:
+        return {"logits": self.layer(x), "cache": object()}
+
+
+def test_of_an_answer_that_is_no_tree_of_tensors_the_part_that_counts_is_predicted_from() -> None:
+    model, x = tb.to_bayesian(Caching()), torch.randn(8, 4)
+    ensemble = tb.Ensemble(model, SAMPLES)
+    expected = tb.predict(model, x, SAMPLES, progress=False).samples
+    torch.testing.assert_close(ensemble.predict(x).samples, expected)
+    with pytest.raises(ValueError, match="must only return Tensors") as caught:
+        ensemble(x)
+    assert "ensemble.predict(...) stacks the part that counts" in caught.value.__notes__[0]
+
+
+def test_a_pass_about_nothing_is_refused() -> None:
+    ensemble = tb.Ensemble(tb.to_bayesian(net()), SAMPLES)
+    for inputs in ((), (torch.randn(8, 4).numpy(),)):
+        with pytest.raises(TypeError, match=r"`inputs` .* must hold tensors; pass tensors with a row per example, or"):
+            ensemble(*inputs)
+
+
 def test_bad_arguments_are_refused() -> None:
     model = tb.to_bayesian(net())
     with pytest.raises(ValueError, match=r"`samples` .* must name at least one sample"):

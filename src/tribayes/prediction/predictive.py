@@ -317,12 +317,12 @@ class RegressionPredictive(Predictive):
         return RegressionSummary(len(targets), self.sample_count, float(rmse), float(density), coverage, whole)
 
     def checked_targets(self, targets: Tensor) -> Tensor:
-        """The observed values as (N, D) on the CPU; (N,) is taken for one output."""
+        """The observed values as (N, D) on the CPU; (N,) is taken for one output, and (N, …) like the network's own."""
         targets = tensor_of("targets", targets)
         if not isinstance(targets, Tensor):
             raise wrong_type("targets", targets, "be a tensor", "convert it with torch.tensor(y)")
         shaped = targets.cpu().to(self.mean.dtype)
-        shaped = shaped.unsqueeze(-1) if shaped.ndim == 1 else shaped
+        shaped = shaped.unsqueeze(-1) if shaped.ndim == 1 else shaped.flatten(1) if shaped.ndim > 2 else shaped
         if shaped.shape != self.mean.shape:
             requirement = f"have the shape {tuple(self.mean.shape)}, one row per example"
             raise refusal("targets", targets, requirement, "check the data")

@@ -36,6 +36,14 @@ def test_the_networks_are_predict_s(name: str) -> None:
     torch.testing.assert_close(answers, expected, rtol=0, atol=1e-12)
 
 
+@any_network
+def test_asked_in_turn_they_answer_as_predict_s_to_the_bit(name: str) -> None:
+    model, x, likelihood = bayesian(name), inputs_of(name), tb.Gaussian()
+    ours = tb.Ensemble(model, SAMPLES, seed=7, loop=True, likelihood=likelihood).predict(x)
+    theirs = tb.predict(model, x, SAMPLES, likelihood, seed=7, progress=False)
+    assert torch.equal(ours.samples, theirs.samples)
+
+
 @pytest.mark.parametrize("count", [1, 40, 300, 1200])  # all networks at once, some, one at a time, several batches
 def test_it_predicts_as_predict_does(count: int) -> None:
     model, x = tb.to_bayesian(net()), torch.randn(count, 4)

@@ -73,7 +73,7 @@ class Ensemble(HeldNetwork):
         likelihood: Likelihood | None = None,
         loop: bool | None = None,
     ) -> None:
-        check_whole("seed", seed, "pass e.g. seed=0")
+        seed = check_whole("seed", seed, "pass e.g. seed=0")
         super().__init__(model)
         self.origin = Drawn(seed, tuple(numbers_of(samples)))
         self.likelihood = copy.deepcopy(likelihood_for(model, likelihood)).requires_grad_(False)

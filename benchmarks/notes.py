@@ -1,4 +1,4 @@
-"""The measured parts of docs/estimators.md and docs/design.md from the stored results.
+"""The measured parts of docs/estimators.md, docs/design.md and docs/serving.md from the stored results.
 
     python -m benchmarks.notes           # write them
     python -m benchmarks.notes --check   # are they up to date?
@@ -47,9 +47,8 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def texts(results: Path, docs: Path) -> dict[Path, str]:
     """The pages with their measured parts put in."""
-    estimators, moments, allocator = (
-        json.loads((results / f"{name}.json").read_text()) for name in ("estimators", "moments", "allocator-cpu")
-    )
+    names = ("estimators", "moments", "allocator-cpu", "ensemble-cpu")
+    estimators, moments, allocator, ensemble = (json.loads((results / f"{name}.json").read_text()) for name in names)
     parts = {
         "estimators.md": {
             "variance": variance_table(estimators),
@@ -57,6 +56,7 @@ def texts(results: Path, docs: Path) -> dict[Path, str]:
             "half": half_sentence(moments),
         },
         "design.md": {"allocator": allocator_sentence(allocator)},
+        "serving.md": {"ensemble": ensemble_table(ensemble)},
     }
     found = {}
     for name, blocks in parts.items():
@@ -119,6 +119,16 @@ def allocator_sentence(stored: Mapping[str, Any]) -> str:
         lower, middle, upper = by_name(case["timings"])["kept"]["ratio"]
         words.append(f"{_NETWORKS[case['experiment']]} {middle:.2f} ({lower:.2f} to {upper:.2f})")
     return f"  Kept, a step takes this share of the time, median and quartiles: {', '.join(words)}.\n  "
+
+
+def ensemble_table(stored: Mapping[str, Any]) -> str:
+    """Ways to ask S networks about one example, beside one network that is asked about S."""
+    body = []
+    for network, figures in stored["figures"].items():
+        for one in figures["timings"]:
+            lower, middle, upper = map(number, one["ratio"])
+            body.append([network, one["name"], number(1e3 * one["seconds"][1]), f"{middle} ({lower}–{upper})"])
+    return markdown_table(["network", "asked", "milliseconds", "relative"], body)
 
 
 def _numbered(results: Sequence[Mapping[str, Any]]) -> list[str]:

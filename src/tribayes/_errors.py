@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -38,8 +39,8 @@ def describe(value: object) -> str:
 
 
 def is_number(value: object) -> bool:
-    """A real number and not a bool, which Python counts as an int."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """A real number, NumPy's as well, and not a bool, which Python counts as an int."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_positive(argument: str, value: Any, remedy: str) -> None:
@@ -58,12 +59,12 @@ def check_spread(argument: str, value: Any, remedy: str) -> None:
 
 
 def check_whole(argument: str, value: object, remedy: str, least: int | None = None) -> int:
-    """Refuse what is not a whole number, or is below the least that is allowed."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    """It as Python's int; refused where it is not a whole number, or below the least that is allowed."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise wrong_type(argument, value, "be a whole number", remedy)
     if least is not None and value < least:
         raise refusal(argument, value, f"be at least {least}", remedy)
-    return value
+    return int(value)
 
 
 def check_all(argument: str, value: Tensor, legal: Tensor, requirement: str, remedy: str) -> None:

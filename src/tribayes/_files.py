@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tribayes._errors import refusal
+from tribayes._errors import refusal, wrong_type
 
 # EBADF: NFS locks only what is open for writing, which a folder never is
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF}
+_REMEDIES: dict[type[OSError], str] = {
+    FileNotFoundError: "make its folder first, or choose another folder",
+    IsADirectoryError: "add the name of a file to it",
+}
 
 
 def store(path: Path, content: bytes, *, contested: bool = False) -> None:
@@ -83,15 +87,22 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
+def path_of(argument: str, value: object) -> Path:
+    """A path that someone gave, "~" being the home folder; an error for what is none."""
+    if not isinstance(value, str | os.PathLike):
+        raise wrong_type(argument, value, "be a path", 'pass e.g. "model.safetensors"')
+    return Path(value).expanduser()
+
+
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
     """Say what to do where a disk is full, a folder is read-only, and the like."""
     try:
         yield
     except OSError as error:
+        remedy = _REMEDIES.get(type(error), "free some space or make its folder writable, or choose another folder")
         raise OSError(
-            f"{path} could not be written: {error.strerror or error}; free some space or make its folder writable, or "
-            "choose another folder. What was there before is unchanged."
+            f"{path} could not be written: {error.strerror or error}; {remedy}. What was there before is unchanged."
         ) from error
 
 

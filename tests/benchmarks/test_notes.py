@@ -1,4 +1,4 @@
-"""The measured parts of docs/estimators.md and docs/design.md are those of the stored files."""
+"""The measured parts of docs/estimators.md, docs/design.md and docs/serving.md are those of the stored files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_committed_pages_are_up_to_date() -> None:
 
 
 def test_a_page_that_was_changed_is_named_and_written_again(tmp_path: Path) -> None:
-    for name in ("estimators.md", "design.md"):
+    for name in ("estimators.md", "design.md", "serving.md"):
         copy(notes.DOCS / name, tmp_path)
     page = tmp_path / "design.md"
     before = page.read_text()
@@ -58,3 +58,14 @@ def test_runs_of_one_experiment_are_counted() -> None:
         "| other | moments | 0.00100 | 0.020 | 10.0 % | 0.900 | 100.0 % | 100.0 % | 0.0 % | 4 |",
     ]
     assert "For every network 90.0 % or more of the labels agree" in notes.half_sentence(stored)
+
+
+def test_ways_to_ask_an_ensemble_are_relative_to_one_network() -> None:
+    timings = [
+        {"name": "plain", "seconds": [0.01, 0.02, 0.03], "ratio": [1.0, 1.0, 1.0]},
+        {"name": "ours", "seconds": [0.02, 0.031, 0.04], "ratio": [1.4, 1.5, 1.6]},
+    ]
+    assert notes.ensemble_table({"figures": {"LeNet": {"timings": timings}}}).splitlines()[2:] == [
+        "| LeNet | plain | 20 | 1 (1–1) |",
+        "| LeNet | ours | 31 | 1.5 (1.4–1.6) |",
+    ]

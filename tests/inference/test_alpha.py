@@ -112,6 +112,21 @@ def test_bad_arguments_are_refused(options: dict[str, object], kind: type[Except
         tb.AlphaELBO(tb.Categorical(), **{"data_size": 12, **options})
 
 
+def test_of_an_answer_the_part_that_counts_is_chosen_and_kept_as_by_the_elbo() -> None:
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            return {"inputs": x, "scores": self.layer(x)}
+
+    model, x = tb.to_bayesian(Pair()), torch.randn(5, 4)
+    objective = tb.AlphaELBO(tb.Categorical(), data_size=5, samples=2, output="scores")
+    assert objective(model, x, torch.arange(5) % 3).outputs.shape == (2, 5, 3)
+    assert tb.predict(model, x, 2, progress=False).mean.shape == (5, 3)
+
+
 def test_it_says_what_it_is() -> None:
     objective = tb.AlphaELBO(tb.Categorical(), data_size=12, kl_weight=1.0, samples=3)
     assert "alpha=0.5, data_size=12, kl_weight=1.0, samples=3, estimator='plain'" in repr(objective)

@@ -92,3 +92,30 @@ def test_a_frozen_noise_is_no_complaint() -> None:
     model, noise = bayesian("MLP"), tb.Gaussian(learned=True).double().requires_grad_(False)
     optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.1))
     tb.TrainingStep(model, tb.ELBO(noise, data_size=3), optimizer)(inputs_of("MLP"), TARGETS)
+
+
+def test_an_optimizer_that_computes_the_loss_itself_is_refused() -> None:
+    model = tb.to_bayesian(nn.Linear(4, 3))
+    text = (
+        "`optimizer` (='LBFGS') must make a step without a closure; "
+        "use SGD, Adam or another that takes a step by one gradient."
+    )
+    with pytest.raises(ValueError, match="^" + re.escape(text)):
+        tb.TrainingStep(model, tb.ELBO(tb.Categorical(), data_size=8), torch.optim.LBFGS(model.parameters()))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_where_nothing_can_learn_nothing_is_trained(mode: type, accumulate: int) -> None:
+    model, batches = tb.to_bayesian(nn.Linear(4, 3)), [(torch.ones(8, 4), torch.zeros(8, dtype=torch.int64))] * 2
+    optimizer = torch.optim.Adam(tb.parameter_groups(model, lr=0.01))
+    text = "`torch.is_grad_enabled()` (=False) must be True where something learns; take the training out of torch.no_"
+    with mode(), pytest.raises(ValueError, match="^" + re.escape(text)):
+        tb.fit(
+            model,
+            tb.ELBO(tb.Categorical(), data_size=8),
+            batches,
+            optimizer,
+            accumulate=accumulate,
+            progress=False,
+        )

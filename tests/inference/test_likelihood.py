@@ -383,8 +383,16 @@ REFUSED = {
         tb.Gaussian(),
         normals(2),
         [1.0, 2.0],
-        "`targets` (=[1.0, 2.0]) must be a tensor; a network that returns more needs its own likelihood.",
+        "`targets` (=[1.0, 2.0]) must be a tensor; convert them with torch.tensor(targets).",
         TypeError,
+    ),
+    "a loss instead of logits": (
+        tb.Categorical(),
+        torch.tensor(2.5),
+        LABELS,
+        "`outputs` (=2.5) must have one row per example, but are a single number; "
+        "choose the part of the network's answer that counts: output=..., of the objective.",
+        ValueError,
     ),
 }
 

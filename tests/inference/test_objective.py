@@ -209,3 +209,29 @@ def test_a_plain_network_has_no_divergence() -> None:
     text = "`model` (='Linear') must contain a BayesianModule; convert it first: tribayes.to_bayesian(net)."
     with pytest.raises(ValueError, match=re.escape(text)):
         tb.ELBO(tb.Categorical(), data_size=9)(nn.Linear(4, 2), torch.zeros(3, 4), LABELS)
+
+
+def test_a_batch_with_more_examples_than_the_data_is_warned_of() -> None:
+    """`data_size=len(loader)`, which counts batches, would weigh the prior by the size of a batch too much."""
+    model, x, y = tb.to_bayesian(nn.Linear(4, 3)), torch.randn(9, 4), torch.arange(9) % 3
+    tb.ELBO(tb.Categorical(), data_size=9)(model, x, y)  # a warning would be an error
+    text = (
+        "`data_size` (=4) is fewer than the 9 examples of one batch: it counts examples, not batches, and sets how "
+        "much the prior weighs; pass len(dataset), or len(loader.dataset)."
+    )
+    with pytest.warns(UserWarning, match="^" + re.escape(text) + "$"):
+        tb.ELBO(tb.Categorical(), data_size=4)(model, x, y)
+
+
+def test_numbers_may_be_numpy_s() -> None:
+    model, x = tb.to_bayesian(nn.Linear(4, 3), tau=np.float32(0.25), generator=np.int64(1)), torch.randn(5, 4)
+    assert model.posterior().as_dict()["weight"]["tau"] == pytest.approx(0.25)
+    objective = tb.ELBO(tb.Categorical(), data_size=np.int64(40), samples=np.int32(2), kl_weight=np.float64(0.5))
+    assert (type(objective.data_size), type(objective.samples)) == (int, int)
+    expected = tb.predict(model, x, 3, seed=7, progress=False)
+    found = tb.predict(model, x, np.int64(3), seed=np.int64(7), batch_size=np.int64(2), progress=False)
+    torch.testing.assert_close(found.samples, expected.samples)
+    assert found.origin == expected.origin
+    assert torch.equal(tb.Ensemble(model, np.int64(3), seed=np.int64(7))(x), tb.Ensemble(model, 3, seed=7)(x))
+    with pytest.raises(TypeError, match=r"`data_size` \(=np\.True_\) must be a whole number"):
+        tb.ELBO(tb.Categorical(), data_size=np.bool_(True))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import pytest
 import torch
+from torch import nn
 
 import tribayes as tb
 from tests.networks import bayesian, inputs_of
@@ -68,3 +70,16 @@ def test_schedules_that_keep_the_relation_are_not_spoken_of(case: str) -> None:
 def test_rates_that_were_given_equal_may_stay_so() -> None:
     one_cycle = torch.optim.lr_scheduler.OneCycleLR
     trained(lambda optimizer: one_cycle(optimizer, max_lr=0.2, total_steps=6), scale_lr=0.2)
+
+
+def test_a_schedule_by_the_validation_goes_by_a_callback() -> None:
+    model, batch = tb.to_bayesian(nn.Linear(4, 3)), (torch.ones(8, 4), torch.zeros(8, dtype=torch.int64))
+    optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.1, correlation_lr_multiplier=50))
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=100.0, threshold_mode="abs")
+    objective = tb.ELBO(tb.Categorical(), data_size=8)
+    words = "let a callback advance it: callbacks=lambda state: scheduler.step(state.validation[-1].nll)."
+    with pytest.raises(ValueError, match=re.escape(words)):
+        tb.fit(model, objective, [batch], optimizer, scheduler=plateau, progress=False)
+    options = {"validation": batch, "callbacks": lambda state: plateau.step(state.validation[-1].nll)}
+    tb.fit(model, objective, [batch], optimizer, epochs=2, progress=False, **options)
+    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([0.01, 0.01, 0.5])

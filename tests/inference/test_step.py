@@ -191,7 +191,7 @@ def test_clip_bounds_every_entry_of_the_gradient() -> None:
     model = tb.to_bayesian(nn.Linear(2, 1).requires_grad_(), where="bias", prior=tb.Prior(), generator=0)
     with torch.no_grad():
         model.module.bias.fill_(1e-6)
-    objective = tb.ELBO(tb.Gaussian(), data_size=1, kl_weight=1.0)
+    objective = tb.ELBO(tb.Gaussian(), data_size=4, kl_weight=4.0)
     batch = torch.zeros(4, 2), torch.zeros(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     tb.TrainingStep(model, objective, optimizer, clip=0.1)(*batch)

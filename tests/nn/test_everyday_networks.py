@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -76,6 +77,18 @@ def test_a_prediction_is_the_same_from_several_threads_and_leaves_the_model_alon
             thread.join(60)
     assert [answer.shape for answer in answers] == [(3, N, one.classes)] * 3
     assert all(torch.equal(answer, answers[0]) for answer in answers)
+
+
+@any_everyday
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # torch loops inside, rightly
+def test_it_is_saved_and_kept_as_it_is(name: str, tmp_path: Path) -> None:
+    model, one = trained(name)[0], EVERYDAY[name]
+    expected = tb.predict(model, one.asked(), 2, progress=False).samples
+    tb.save(model, tmp_path / "model.safetensors", custom=True)  # some choose the output by a function
+    again = tb.load(tmp_path / "model.safetensors", one.factory(), output=one.output)
+    assert torch.equal(tb.predict(again, one.asked(), 2, progress=False).samples, expected)
+    assert torch.equal(tb.Ensemble(model, 2, loop=True).predict(one.asked()).samples, expected)
+    torch.testing.assert_close(tb.Ensemble(model, 2).predict(one.asked()).samples, expected)
 
 
 @any_everyday

@@ -72,3 +72,11 @@ def test_too_many_weights_are_refused() -> None:
     source._next = 2**32 - 3
     with pytest.raises(ValueError, match="must have less than 8 billion random weights"):
         source.normals(torch.Size((8,)), torch.zeros(1))
+
+
+def test_a_seed_that_is_no_tensor_is_refused() -> None:
+    network = tb.SamplingNetwork(tb.to_bayesian(nn.Linear(4, 3)))
+    with pytest.raises(
+        TypeError, match=r"^`seed` \(=3\) must be one number in an int64 tensor; pass e\.g\. torch\.ten"
+    ):
+        network(torch.ones(2, 4), seed=3)

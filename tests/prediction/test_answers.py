@@ -164,3 +164,18 @@ def test_a_network_with_several_bayesian_parts_remembers() -> None:
     elbo = tb.ELBO(tb.MultiLabel(), data_size=15)
     elbo(parts, inputs(), (inputs()[:, :2] > 0).double())
     assert isinstance(predict(parts, inputs(), 3), tb.LabelPredictive)
+
+
+def test_a_yes_or_no_is_judged_by_the_targets_it_was_trained_with() -> None:
+    model, x = tb.to_bayesian(nn.Linear(4, 1), generator=0), torch.randn(40, 4)
+    answers = (x[:, :1] > 0).float()  # (N, 1), as the outputs are
+    tb.ELBO(tb.Bernoulli(), data_size=40)(model, x, answers)
+    pred = tb.predict(model, x, 5, progress=False)
+    expected = pred.summary(answers.flatten().long()).as_dict()
+    for truth in (answers, answers.flatten(), answers.bool(), answers.double().numpy()):
+        assert pred.summary(truth).as_dict() == expected
+    tb.calibrate(model, x, answers, samples=5, progress=False)
+    with pytest.raises(TypeError, match="must be a tensor of class indices"):
+        pred.summary(answers / 2)
+    with pytest.raises(ValueError, match=r"must have the shape \(40,\), one per example"):
+        pred.summary(answers.expand(40, 2))

@@ -40,7 +40,7 @@ LENGTHS = (
     "a tuple holds several arguments, and tb.Whole(...) what must not be cut, such as a graph."
 )
 TENSORS = "must hold tensors; pass tensors with a row per example, or tb.Whole(...) for what must not be cut."
-ROWS = "check its forward method, and which part of its answer counts (`output`)."
+ROWS = "check its forward method, and which part of its answer counts (`output`); a single example is x.unsqueeze(0)."
 
 VALUES: dict[str, tuple[Callable[[], object], str]] = {
     "zero samples": (asked(samples=0), f"`samples` (=0) {SAMPLES}"),

@@ -182,6 +182,29 @@ def test_moments_answer_small_texts_and_refuse_large_pictures() -> None:
         predict(wide, torch.zeros(1, 1, 32, 32), tb.Moments())
 
 
+def test_moments_of_a_small_picture_are_those_of_its_convolution() -> None:
+    """Var y = τ² (m² x² + b²) at every pixel, at ρ = 0; pixels are taken for independent."""
+    net = seeded(lambda: nn.Conv2d(1, 2, 1))
+    model, x = tb.to_bayesian(net, tau=0.1, generator=0), torch.randn(4, 1, 3, 3).double()
+    pred = predict(model, x, tb.Moments(), likelihood=tb.Gaussian())
+    weight, bias = net.weight.flatten()[:, None, None], net.bias[:, None, None]
+    variance = 0.01 * ((weight * x).square() + bias.square())
+    torch.testing.assert_close(pred.mean, (weight * x + bias).flatten(1).detach(), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(pred.samples.var(0, correction=1), variance.flatten(1).detach(), rtol=1e-6, atol=1e-9)
+
+
+def test_values_of_pixels_are_compared_with_a_picture() -> None:
+    model, x = tb.to_bayesian(seeded(lambda: nn.Conv2d(1, 1, 1)), generator=0), torch.randn(4, 1, 3, 3).double()
+    pred, truth = predict(model, x, 5, likelihood=tb.Gaussian()), torch.randn(4, 1, 3, 3)
+    assert pred.summary(truth).as_dict() == pred.summary(truth.flatten(1)).as_dict()
+    assert torch.equal(pred.log_density(truth), pred.log_density(truth.flatten(1)))
+    with refused(
+        "`targets` (=tensor of shape (4, 3, 3, 2), torch.float32) must have the shape (4, 9), one row per "
+        "example; check the data."
+    ):
+        pred.summary(torch.zeros(4, 3, 3, 2))
+
+
 def test_quantiles_of_one_large_example_are_sorted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = torch.rand(10, 2, 3, 4, dtype=torch.float64)
     whole = quantiles(samples, (0.1, 0.77))

@@ -36,6 +36,14 @@ def test_the_networks_are_predict_s(name: str) -> None:
     torch.testing.assert_close(answers, expected, rtol=0, atol=1e-12)
 
 
+@any_network
+def test_asked_in_turn_they_answer_as_predict_s_to_the_bit(name: str) -> None:
+    model, x, likelihood = bayesian(name), inputs_of(name), tb.Gaussian()
+    ours = tb.Ensemble(model, SAMPLES, seed=7, loop=True, likelihood=likelihood).predict(x)
+    theirs = tb.predict(model, x, SAMPLES, likelihood, seed=7, progress=False)
+    assert torch.equal(ours.samples, theirs.samples)
+
+
 @pytest.mark.parametrize("count", [1, 40, 300, 1200])  # all networks at once, some, one at a time, several batches
 def test_it_predicts_as_predict_does(count: int) -> None:
     model, x = tb.to_bayesian(net()), torch.randn(count, 4)
@@ -184,6 +192,34 @@ def test_what_cannot_run_side_by_side_runs_in_turn() -> None:
     assert "tb.Ensemble(..., loop=True) asks in turn." in caught.value.__notes__[0]
     expected = tb.predict(model, x, SAMPLES, progress=False).samples
     torch.testing.assert_close(tb.Ensemble(model, SAMPLES, loop=True).predict(x).samples, expected)
+
+
+class Caching(nn.Module):
+    """Answers with more than tensors, as language models that keep a cache do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> dict[str, object]:
+        return {"logits": self.layer(x), "cache": object()}
+
+
+def test_of_an_answer_that_is_no_tree_of_tensors_the_part_that_counts_is_predicted_from() -> None:
+    model, x = tb.to_bayesian(Caching()), torch.randn(8, 4)
+    ensemble = tb.Ensemble(model, SAMPLES)
+    expected = tb.predict(model, x, SAMPLES, progress=False).samples
+    torch.testing.assert_close(ensemble.predict(x).samples, expected)
+    with pytest.raises(ValueError, match="must only return Tensors") as caught:
+        ensemble(x)
+    assert "ensemble.predict(...) stacks the part that counts" in caught.value.__notes__[0]
+
+
+def test_a_pass_about_nothing_is_refused() -> None:
+    ensemble = tb.Ensemble(tb.to_bayesian(net()), SAMPLES)
+    for inputs in ((), (torch.randn(8, 4).numpy(),)):
+        with pytest.raises(TypeError, match=r"`inputs` .* must hold tensors; pass tensors with a row per example, or"):
+            ensemble(*inputs)
 
 
 def test_bad_arguments_are_refused() -> None:

@@ -150,6 +150,32 @@ def test_a_graph_is_asked_about_as_a_whole(chunk: int | None, monkeypatch: pytes
         predict(net, {"x": X, "edges": edges}, 4)
 
 
+def test_a_batch_of_three_parts_is_refused_as_in_training() -> None:
+    """Else the second argument would be taken for labels, and the network asked without it."""
+    with refused(
+        "`inputs` (='list of tensor (7, 4), tensor (7, 4), tensor (7,)') must yield inputs, or (inputs, labels); "
+        "for a network of several arguments yield ((x1, x2), targets).",
+        TypeError,
+    ):
+        predict(model(), [[X, Y, LABELS]], 3)
+
+
+@pytest.mark.parametrize("chunk", [None, 3])  # in one chunk, and in several
+@pytest.mark.parametrize("keep", [True, False])
+def test_texts_of_several_lengths_are_not_put_together(
+    chunk: int | None, keep: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = tb.to_bayesian(nn.Linear(4, 3))
+    cut_chunks(monkeypatch, chunk, 4)
+    batches, likelihood = [torch.randn(3, 5, 4), torch.randn(3, 2, 4)], tb.Categorical(class_axis=-1)
+    words = r"must lead to answers of one shape per example; pad the inputs to one length, or ask about each length by"
+    for samples in (4, tb.Moments()):
+        with pytest.raises(ValueError, match=words):
+            tb.predict(net, batches, samples, likelihood, keep_samples=keep, progress=False)
+    with pytest.raises(ValueError, match=words):
+        tb.Ensemble(net, 4, likelihood=likelihood).predict(batches, keep_samples=keep)
+
+
 def test_truth_may_be_an_array_or_a_column() -> None:
     labels, pandas = torch.arange(15) % 3, library("pandas")
     pred = predict(classifier(), inputs(), 20)

@@ -18,6 +18,7 @@ from torch import Tensor
 from tribayes._errors import check_whole, is_number, refusal, wrong_type
 from tribayes.inference.likelihood import Likelihood
 from tribayes.inference.objective import AUTO, ELBO, KLWeight
+from tribayes.nn.answer import Output
 
 _REMEDY = "0 is the ELBO, 1 the likelihood of the averaged network"
 
@@ -26,7 +27,7 @@ class AlphaELBO(ELBO):
     """`ELBO` with the likelihood term of an α-divergence, from a few draws of the weights; `terms.nll` is that term.
 
     Args:
-        likelihood, data_size, kl_weight, estimator: as of `ELBO`.
+        likelihood, data_size, kl_weight, estimator, output: as of `ELBO`.
         alpha: 0 for the ELBO, 1 for the likelihood of the averaged network, or between; more than 1 is allowed.
         samples: draws of the weights per step, at least 2: by a single one α makes no difference.
 
@@ -46,13 +47,21 @@ class AlphaELBO(ELBO):
         samples: int = 10,
         kl_weight: KLWeight = AUTO,
         estimator: str = "plain",
+        output: Output = None,
     ) -> None:
         check_whole("samples", samples, "the expectation of a power needs several draws", least=2)
         if not is_number(alpha):
             raise wrong_type("alpha", alpha, "be a number", _REMEDY)
         if not 0 <= alpha < float("inf"):
             raise refusal("alpha", alpha, "be finite and not negative", _REMEDY)
-        super().__init__(likelihood, data_size=data_size, kl_weight=kl_weight, samples=samples, estimator=estimator)
+        super().__init__(
+            likelihood,
+            data_size=data_size,
+            kl_weight=kl_weight,
+            samples=samples,
+            estimator=estimator,
+            output=output,
+        )
         self.alpha = float(alpha)
 
     def data_term(self, outputs: Sequence[Any], targets: Tensor) -> Tensor:

@@ -79,6 +79,9 @@ def fit(
     check_whole("accumulate", accumulate, "pass the number of batches per step", least=1)
     if patience is not None and validation is None:
         raise refusal("patience", patience, "go with `validation`", "pass held-out examples: validation=(x, y)")
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):  # which wants a number
+        remedy = "let a callback advance it: callbacks=lambda state: scheduler.step(state.validation[-1].nll)"
+        raise refusal("scheduler", type(scheduler).__name__, "advance once per step", remedy)
     step = TrainingStep(
         model, elbo, optimizer, clip=clip, rule=rule, generator=generator, capture=capture, precision=precision
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 from torch import nn
 
@@ -34,6 +36,14 @@ def check_complete(model: nn.Module, objective: nn.Module, optimizer: torch.opti
     )
     requirement = f"hold everything that learns, but lacks {words}"
     raise refusal("optimizer", type(optimizer).__name__, requirement, remedy)
+
+
+def check_steps(optimizer: torch.optim.Optimizer) -> None:
+    """Refuse an optimizer that computes the loss itself, several times a step: each time would be another draw."""
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is closure.empty:
+        remedy = "use SGD, Adam or another that takes a step by one gradient"
+        raise refusal("optimizer", type(optimizer).__name__, "make a step without a closure", remedy)
 
 
 def _kinds(model: nn.Module, objective: nn.Module) -> dict[str, list[tuple[str, nn.Parameter]]]:

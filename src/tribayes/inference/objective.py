@@ -14,6 +14,7 @@ weights there are (docs/defaults.md: how it was found).
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
@@ -141,8 +142,8 @@ class ELBO(Objective):
         super().__init__(likelihood, output)
         if data_size is None:  # no default could be right
             raise refusal("data_size", None, "be given", _SIZE_REMEDY)
-        check_whole("data_size", data_size, _SIZE_REMEDY, least=1)
-        check_whole("samples", samples, "pass the number of weight draws per step", least=1)
+        data_size = check_whole("data_size", data_size, _SIZE_REMEDY, least=1)
+        samples = check_whole("samples", samples, "pass the number of weight draws per step", least=1)
         check_estimator(estimator, samples)
         if not callable(kl_weight) and kl_weight != AUTO:
             _check_weight(kl_weight)
@@ -153,8 +154,16 @@ class ELBO(Objective):
     def parts(self, stage: Stage, inputs: Any, targets: Tensor, generator: Randomness = None) -> Parts:
         answers, divergence = sampled_outputs(stage, arguments_of(inputs), self.estimator, self.samples, generator)
         outputs = [counted(answer, self.output) for answer in answers]
+        if outputs[0].ndim and len(outputs[0]) > self.data_size:
+            warnings.warn(self._too_few(len(outputs[0])), UserWarning, stacklevel=2)
         nll = self.data_term(outputs, targets)
         return nll, divergence, outputs[0] if self.samples == 1 else torch.stack(outputs)
+
+    def _too_few(self, examples: int) -> str:
+        return (
+            f"`data_size` (={self.data_size}) is fewer than the {examples} examples of one batch: it counts examples, "
+            "not batches, and sets how much the prior weighs; pass len(dataset), or len(loader.dataset)."
+        )
 
     def data_term(self, outputs: Sequence[Any], targets: Tensor) -> Tensor:
         """The likelihood term from what the network answered under each draw: the mean NLL."""

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from tribayes._errors import check_positive, refusal, wrong_type
 from tribayes._graphs import RecordedCall, aside, noting_waits
 from tribayes.inference.finite import check_examples, non_finite_loss
-from tribayes.inference.learned import check_complete
+from tribayes.inference.learned import check_complete, check_steps
 from tribayes.inference.objective import ELBO, ELBOTerms, Objective, Parts
 from tribayes.inference.precision import Precision
 from tribayes.inference.processes import check_optimizer, generators_for, is_parallel
@@ -200,6 +200,9 @@ class TrainingStep:
 
     def _begin(self) -> None:
         """What the host does before a step."""
+        if not torch.is_grad_enabled():
+            remedy = "take the training out of torch.no_grad() and torch.inference_mode()"
+            raise refusal("torch.is_grad_enabled()", False, "be True where something learns", remedy)
         self._watch.look()
         nu = self.elbo.nu(self.count)
         if nu != self._nu_now:
@@ -348,5 +351,6 @@ def _check(elbo: object, optimizer: object, capture: object) -> None:
     if not isinstance(optimizer, torch.optim.Optimizer):
         remedy = "pass e.g. torch.optim.SGD(tb.parameter_groups(model, lr=0.01))"
         raise wrong_type("optimizer", optimizer, "be a torch optimizer", remedy)
+    check_steps(optimizer)
     if capture not in (AUTO, False):
         raise refusal("capture", capture, 'be "auto" or False', "correct the word")

@@ -21,10 +21,14 @@ def per_example(values: Tensor) -> Tensor:
 
 def check_batch(outputs: Tensor, targets: Tensor) -> None:
     """Refuse what is no tensor, an empty batch, and targets of another batch."""
-    for name, value in (("outputs", outputs), ("targets", targets)):
-        if not isinstance(value, Tensor):
-            raise wrong_type(name, value, "be a tensor", "a network that returns more needs its own likelihood")
-    if outputs.ndim == 0 or len(outputs) == 0:
+    if not isinstance(outputs, Tensor):
+        raise wrong_type("outputs", outputs, "be a tensor", "a network that returns more needs its own likelihood")
+    if not isinstance(targets, Tensor):
+        raise wrong_type("targets", targets, "be a tensor", "convert them with torch.tensor(targets)")
+    if outputs.ndim == 0:
+        remedy = "choose the part of the network's answer that counts: output=..., of the objective"
+        raise refusal("outputs", outputs, "have one row per example, but are a single number", remedy)
+    if len(outputs) == 0:
         raise refusal("outputs", outputs, "hold at least one example", "the batch is empty: its mean would be NaN")
     if outputs.shape[:1] != targets.shape[:1]:
         raise refusal("targets", targets, f"have one entry for each of the {len(outputs)} examples", "check the batch")

@@ -34,6 +34,9 @@ _NORMALISATIONS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, n
 _NORMALISATION = re.compile(r"Norm(\dd)?(Act|Tlu|[BS]\da?)?(\dd)?$")
 
 
+_COMPUTED = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
 class Options(TypedDict, total=False):
     """The keywords of `tribayes.to_bayesian` that say what becomes random and from where it starts."""
 
@@ -149,8 +152,13 @@ class Candidate:
 
 def select(module: nn.Module, where: Where) -> list[Candidate]:
     """Every parameter of `module`, marked random or not, with the reason."""
+    _check_modules(module)
     named: dict[nn.Parameter, list[str]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
+        if isinstance(
+            parameter, UninitializedParameter
+        ):  # random or not: a pass would make it on a copy of the network
+            raise refusal("net", name, "be initialised", "run one forward pass through the lazy module first")
         named.setdefault(parameter, []).append(name)
     if not named:
         raise refusal("net", type(module).__name__, "have parameters", "there is nothing to make random in it")
@@ -162,14 +170,36 @@ def select(module: nn.Module, where: Where) -> list[Candidate]:
     for candidate in candidates:
         if candidate.random:
             _check_parameter(candidate.name, candidate.parameter)
+            _check_owners(module, candidate)
     return candidates
+
+
+def _check_modules(net: nn.Module) -> None:
+    """Refuse what torch has put around a network, or made of its code."""
+    if isinstance(net, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        remedy = "convert net.module, and wrap the model afterwards"
+        raise refusal("net", type(net).__name__, "be the network itself, not what spreads it over devices", remedy)
+    for name, module in net.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            requirement = f"be made of Python modules, but {f'its part {name!r}' if name else 'it'} is TorchScript"
+            remedy = "convert the module that it was made of, and export what was trained: docs/serving.md"
+            raise refusal("net", type(net).__name__, requirement, remedy)
+
+
+def _check_owners(net: nn.Module, candidate: Candidate) -> None:
+    """Refuse a random table of vectors that asks for sparse gradients: a draw has dense ones."""
+    for name in candidate.names:
+        owner = net.get_submodule(name.rpartition(".")[0])
+        if isinstance(owner, nn.Embedding | nn.EmbeddingBag) and owner.sparse:
+            remedy = "build the layer with sparse=False, or leave it out with `where`"
+            raise refusal("net", name, "have dense gradients to be random, but its layer says sparse=True", remedy)
 
 
 def _chooser(module: nn.Module, where: Where, everything: list[str]) -> Chooser:
     """(names, parameter) → whether it becomes random, and why."""
     if where is None:
         return partial(_by_default, module)
-    if callable(where):
+    if callable(where) and not isinstance(where, type):
         return lambda names, parameter: (any(where(name, parameter) for name in names), "predicate")
     kinds = "be a name pattern, a list of them, a function (name, parameter) -> bool or None"
     patterns = pattern_list(where, kinds, "pass e.g. where='fc*'")
@@ -229,10 +259,17 @@ def per_tensor(
 
 
 def _check_parameter(name: str, parameter: nn.Parameter) -> None:
-    if isinstance(parameter, UninitializedParameter):
-        raise refusal("net", name, "be initialised", "run one forward pass through the lazy module first")
     if not parameter.is_floating_point():
         raise wrong_type("net", name, f"be real, but is {parameter.dtype}", "leave it out with `where`")
+    if parameter.dtype not in _COMPUTED:
+        requirement = f"be of a dtype that torch computes in, but is {parameter.dtype}"
+        raise wrong_type("net", name, requirement, "convert it first, e.g. net.to(torch.bfloat16)")
+    if parameter.is_meta:
+        remedy = "fill it first: net.to_empty(device='cpu'), then load_state_dict"
+        raise refusal("net", name, "have numbers, but is on the meta device", remedy)
+    if parameter.is_inference():
+        remedy = "build or load the network outside of it"
+        raise refusal("net", name, "be able to learn, but was made in torch.inference_mode()", remedy)
     if parameter.numel() == 0:
         raise refusal("net", name, "have at least one entry", "leave it out with `where`")
     if not torch.isfinite(parameter).all():

@@ -79,7 +79,7 @@ def to_deterministic(model: nn.Module) -> nn.Module:
         Linear(in_features=2, out_features=1, bias=True)
     """
     bayesian_modules(model)
-    plain = copy.deepcopy(model)
+    plain = copied(model)
     if isinstance(plain, BayesianModule):
         return plain.module
     for parent in list(plain.modules()):
@@ -87,6 +87,16 @@ def to_deterministic(model: nn.Module) -> nn.Module:
             if isinstance(child, BayesianModule):
                 setattr(parent, name, child.module)
     return plain
+
+
+def copied(network: nn.Module) -> nn.Module:
+    """A deep copy, also where a pass has left what it computed as an attribute, as pruning and old weight_norm do.
+
+    Torch refuses to copy such a tensor for its graph, which a copy has no use for.
+    """
+    attributes = (value for module in network.modules() for value in vars(module).values())
+    left = [value for value in attributes if isinstance(value, Tensor) and not value.is_leaf]
+    return copy.deepcopy(network, {id(value): value.detach().clone() for value in left})
 
 
 def bayesian_modules(model: nn.Module) -> list[BayesianModule]:

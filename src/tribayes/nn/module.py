@@ -21,7 +21,7 @@ from tribayes.nn.conversion import Options, Plan, check_patterns, check_priors, 
 from tribayes.nn.own_loss import LossWatch, watch_own_loss
 from tribayes.nn.sharded import holds_shards, whole_twin
 from tribayes.nn.table import PosteriorRow, PosteriorTable
-from tribayes.nn.twin import Twin
+from tribayes.nn.twin import Twin, take_off_compiled_names
 from tribayes.nn.wrapping import NetworksOwn, shown
 from tribayes.nn.zeros import count_zeros, warn_of_zeros
 from tribayes.posterior.draw.plain import flat, sources_of
@@ -317,6 +317,7 @@ class BayesianModule(nn.Module):
                 raise refusal("weights", tuple(value.shape), f"have the shape {tuple(shape)} for {name!r}", remedy)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        take_off_compiled_names(state_dict, prefix)
         stored = state_dict.get(f"{prefix}layout")
         if isinstance(stored, Tensor) and not torch.equal(stored.cpu(), self.layout.cpu()):
             # the last argument is torch's list of error messages

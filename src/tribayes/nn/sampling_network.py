@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
+from tribayes._errors import wrong_type
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.held import HeldNetwork
 from tribayes.nn.twin import bare
@@ -40,6 +41,8 @@ class SamplingNetwork(HeldNetwork):
 
     def sample_weights(self, seed: Tensor) -> dict[str, Tensor]:
         """The weights of that network, by their full names."""
+        if not isinstance(seed, Tensor):
+            raise wrong_type("seed", seed, "be one number in an int64 tensor", "pass e.g. torch.tensor(0)")
         everything = [self.network.get_parameter(name) for names in self.groups for name in names.values()]
         source = CountedNormals(seed, block=sum(mean.numel() + 1 for mean in everything))  # at most so many per tensor
         weights: dict[str, Tensor] = {}

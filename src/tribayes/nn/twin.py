@@ -161,6 +161,13 @@ def is_compiled(module: nn.Module) -> bool:
     return "_orig_mod" in module._modules and hasattr(module, "dynamo_ctx")
 
 
+def take_off_compiled_names(state: dict[str, Any], prefix: str) -> None:
+    """Give what the `state_dict` of a compiled model holds the names of the model itself, in place."""
+    compiled = f"{prefix}_orig_mod."
+    for name in [name for name in state if name.startswith(compiled)]:
+        state[prefix + name.removeprefix(compiled)] = state.pop(name)
+
+
 def bare(model: nn.Module) -> nn.Module:
     """The model itself, without what `torch.compile` or a parallel wrapper puts around it."""
     while True:

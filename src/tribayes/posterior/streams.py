@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -70,10 +71,10 @@ def checked(randomness: Randomness) -> torch.Generator | Stream | None:
     """Randomness with a seed as its stream; an error for anything else."""
     if randomness is None or isinstance(randomness, torch.Generator | Stream):
         return randomness
-    if isinstance(randomness, bool) or not isinstance(randomness, int):
+    if isinstance(randomness, bool) or not isinstance(randomness, Integral):
         remedy = "pass e.g. generator=0 or generator=torch.Generator(device).manual_seed(0)"
         raise wrong_type("generator", randomness, "be a torch.Generator, an integer seed or None", remedy)
-    return Stream((randomness,))
+    return Stream((int(randomness),))
 
 
 def generator_of(randomness: Randomness, device: torch.device) -> torch.Generator | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from glob import escape
@@ -15,7 +14,7 @@ from torch import nn
 from tribayes._errors import refusal
 from tribayes._text import format_table, percent
 from tribayes.inference.likelihood import Likelihood
-from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.convert import bayesian_modules, copied
 from tribayes.nn.stage import random_names
 from tribayes.prediction.predict import predict
 from tribayes.prediction.predictive import RegressionPredictive
@@ -29,7 +28,7 @@ def ablate_correlation(model: nn.Module) -> nn.Module:
         >>> [round(row.rho, 3) for row in model.posterior()], [row.rho for row in ablate_correlation(model).posterior()]
         ([0.4, 0.4], [0.0, 0.0])
     """
-    changed = copy.deepcopy(model)
+    changed = copied(model)
     gammas = [p for module in bayesian_modules(changed) for p in module.family.correlation_parameters()]
     if not gammas:
         remedy = 'only family="tridiagonal" has correlations'

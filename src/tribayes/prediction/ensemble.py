@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.utils._pytree import tree_leaves, tree_map
 
-from tribayes._errors import check_whole, refusal
+from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.answer import counted, remembered_output
-from tribayes.nn.calling import Home
+from tribayes.nn.calling import Home, kind_of
 from tribayes.nn.held import HeldNetwork
 from tribayes.nn.stage import chosen_names, sample_model
 from tribayes.nn.twin import bare
@@ -73,7 +73,7 @@ class Ensemble(HeldNetwork):
         likelihood: Likelihood | None = None,
         loop: bool | None = None,
     ) -> None:
-        check_whole("seed", seed, "pass e.g. seed=0")
+        seed = check_whole("seed", seed, "pass e.g. seed=0")
         super().__init__(model)
         self.origin = Drawn(seed, tuple(numbers_of(samples)))
         self.likelihood = copy.deepcopy(likelihood_for(model, likelihood)).requires_grad_(False)
@@ -190,7 +190,10 @@ class Ensemble(HeldNetwork):
             return 1
         if torch.compiler.is_compiling():  # where the number of examples may be any
             return len(self)
-        example = next(leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.ndim)
+        example = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.ndim), None)
+        if example is None:
+            remedy = "pass tensors with a row per example, or let ensemble.predict(...) convert arrays"
+            raise wrong_type("inputs", kind_of(inputs[0]), "hold tensors", remedy)
         return min(len(self), max(1, _ROWS.get(example.device.type, _ROWS["cpu"]) // max(1, len(example))))
 
     def _side_by_side(self, ask: Ask, stacks: Stacks) -> Any:
@@ -200,6 +203,9 @@ class Ensemble(HeldNetwork):
             return vmap(ask)(stacks)
         except RuntimeError as error:
             error.add_note("Networks of an Ensemble are asked side by side; tb.Ensemble(..., loop=True) asks in turn.")
+            raise
+        except ValueError as error:  # an answer that is no tree of tensors
+            error.add_note("ensemble.predict(...) stacks the part that counts; a cache is left out by use_cache=False.")
             raise
 
 

@@ -110,6 +110,9 @@ def _is_tensor(value: object) -> bool:
 
 def _of_loader(batch: Any, home: Home) -> Batch:
     """A loader's batch: inputs, or inputs before labels."""
+    if isinstance(batch, list | tuple) and len(batch) > 2 and not hasattr(batch, "to"):  # as `fit` does
+        remedy = "for a network of several arguments yield ((x1, x2), targets)"
+        raise wrong_type("inputs", kind_of(batch), "yield inputs, or (inputs, labels)", remedy)
     inputs = batch[0] if isinstance(batch, list | tuple) and batch else batch
     if not (isinstance(inputs, Whole | Mapping | list | tuple) or is_record(inputs) or _is_tensor(inputs)) or (
         isinstance(inputs, Tensor) and not inputs.ndim

@@ -76,6 +76,19 @@ def class_indices(probabilities: Tensor, targets: Tensor) -> Tensor:
     return targets
 
 
+def answers_as_indices(targets: Tensor) -> Tensor:
+    """Answers as `Bernoulli` learns from them, (N, 1) or real, as indices of two classes; others as they are.
+
+    >>> answers_as_indices(torch.tensor([[0.0], [1.0]]))
+    tensor([0, 1])
+    """
+    targets = tensor_of("targets", targets)
+    if not isinstance(targets, Tensor):
+        return targets
+    flat = targets.squeeze(1) if targets.ndim == 2 and targets.shape[1] == 1 else targets
+    return flat.long() if flat.is_floating_point() and bool(((flat == 0) | (flat == 1)).all()) else flat
+
+
 def negative_log_likelihood(probabilities: Tensor, targets: Tensor) -> float:
     """Mean −ln p(true class), in nats per example.
 

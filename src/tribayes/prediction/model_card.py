@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tribayes._files import store
+from tribayes._files import path_of, store
 from tribayes._text import number
 from tribayes.inference.likelihood import Likelihood
 from tribayes.inference.memory import likelihood_of
@@ -74,7 +74,7 @@ def model_card(
     head = [f"# {title or network}", description or _OPEN.format("description")]
     page = "\n\n".join([*head, *(f"## {name}\n\n{text}" for name, text in sections.items())]) + "\n"
     if path is not None:
-        store(Path(path), page.encode())
+        store(path_of("path", path), page.encode())
     return page
 
 

@@ -39,6 +39,7 @@ from tribayes.posterior.distributions import TridiagonalNormal
 from tribayes.posterior.streams import Stream
 from tribayes.prediction.inputs import Batch
 from tribayes.prediction.sampled import Respondent
+from tribayes.prediction.source import together
 
 Covariance = Callable[[], Tensor]  # (N, D, D), computed where it is asked for
 
@@ -143,7 +144,7 @@ def _of_bias(bias: Tensor, outputs: Tensor, window: Window) -> MomentTensor:
     mean, variance = (bias, torch.zeros_like(bias)) if law is None else (law.mean, law.variance)
     expected, spread = (value.to(outputs.dtype).reshape(-1, *[1] * window.axes) for value in (mean, variance))
     covariance = None
-    if isinstance(law, TridiagonalNormal):
+    if isinstance(law, TridiagonalNormal) and outputs.ndim == 2 and not window.axes:  # of (N, D) alone
         covariance = partial(_tridiagonal, (law.rho * law.stddev[:-1] * law.stddev[1:]).expand(len(outputs), -1))
     return MomentTensor.of(expected.expand(outputs.shape), spread.expand(outputs.shape), covariance)
 
@@ -294,7 +295,7 @@ class MomentPass(Respondent):
             answers = self.likelihood.response(points.reshape(-1, *outputs.shape[1:]))
             parts.append(answers.unflatten(0, points.shape[:2]))
             advance(len(outputs) * len(indices))
-        yield torch.cat(parts, dim=1)
+        yield together(parts, 1)
 
     def output_moments(self, batch: Batch) -> MomentTensor:
         """Mean and covariance of the network's outputs; a variance of zero where no random weight reaches them."""

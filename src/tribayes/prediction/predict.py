@@ -139,7 +139,7 @@ def predict(
     """
     if isinstance(model, DistributedDataParallel):
         model = model.module  # each process answers by itself
-    _check_arguments(model, seed)
+    seed = _checked_seed(model, seed)
     check_options(batch_size, levels, precision)
     check_output(output)
     likelihood = likelihood_for(model, likelihood)
@@ -208,11 +208,11 @@ def computing(device: str, precision: torch.dtype | None) -> Iterator[None]:
         torch.set_autocast_dtype(device, dtype)
 
 
-def _check_arguments(model: object, seed: object) -> None:
+def _checked_seed(model: object, seed: object) -> int:
     if not isinstance(model, nn.Module):
         raise wrong_type("model", model, "be a Bayesian model", "convert a network first: tb.to_bayesian(net)")
     bayesian_modules(model)
-    check_whole("seed", seed, "pass e.g. seed=0")
+    return check_whole("seed", seed, "pass e.g. seed=0")
 
 
 def check_options(batch_size: object, levels: object, precision: object) -> None:

@@ -12,7 +12,7 @@ from tribayes._arrays import tensor_of
 from tribayes._errors import check_all, check_positive, refusal, wrong_type
 from tribayes.inference.likelihood import Likelihood
 from tribayes.inference.noise import Averages, Noise, NormalNoise
-from tribayes.prediction.metrics import class_indices
+from tribayes.prediction.metrics import answers_as_indices, class_indices
 from tribayes.prediction.mixture import mixture_log_density, mixture_quantile
 from tribayes.prediction.predictive_base import DEFAULT_LEVELS, Predictive
 from tribayes.prediction.samples import AutoSamples, Drawn, Moments
@@ -153,8 +153,12 @@ class ClassPredictive(Predictive):
         return torch.ones_like(targets, dtype=torch.bool) if self.ignore_index is None else targets != self.ignore_index
 
     def checked_targets(self, targets: Tensor) -> Tensor:
-        """The true classes (N, …) on the CPU; an error unless there is one in [0, C), or ignored, for each label."""
+        """The true classes (N, …) on the CPU; an error unless there is one in [0, C), or ignored, for each label.
+
+        Of two classes they may be (N, 1) and real, 0 and 1, as a `Bernoulli` is trained with.
+        """
         if self.one_label_each and self.ignore_index is None:
+            targets = answers_as_indices(targets) if self.class_last.shape[1] == 2 else targets
             return class_indices(self.class_last, targets)
         targets = tensor_of("targets", targets)
         if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dtype.is_complex:
@@ -317,12 +321,12 @@ class RegressionPredictive(Predictive):
         return RegressionSummary(len(targets), self.sample_count, float(rmse), float(density), coverage, whole)
 
     def checked_targets(self, targets: Tensor) -> Tensor:
-        """The observed values as (N, D) on the CPU; (N,) is taken for one output."""
+        """The observed values as (N, D) on the CPU; (N,) is taken for one output, and (N, …) like the network's own."""
         targets = tensor_of("targets", targets)
         if not isinstance(targets, Tensor):
             raise wrong_type("targets", targets, "be a tensor", "convert it with torch.tensor(y)")
         shaped = targets.cpu().to(self.mean.dtype)
-        shaped = shaped.unsqueeze(-1) if shaped.ndim == 1 else shaped
+        shaped = shaped.unsqueeze(-1) if shaped.ndim == 1 else shaped.flatten(1) if shaped.ndim > 2 else shaped
         if shaped.shape != self.mean.shape:
             requirement = f"have the shape {tuple(self.mean.shape)}, one row per example"
             raise refusal("targets", targets, requirement, "check the data")

@@ -22,10 +22,13 @@ from tribayes.posterior.draw.cuda import seed_number
 from tribayes.posterior.streams import Stream
 from tribayes.prediction.convolutions import for_tensor_cores
 from tribayes.prediction.inputs import Batch
+from tribayes.prediction.source import together
 
 _WORTH_RECORDING = 16  # passes of a compiled network, from which on a recording pays
 _WARM_UP = 2
-ROWS_REMEDY = "check its forward method, and which part of its answer counts (`output`)"
+ROWS_REMEDY = (
+    "check its forward method, and which part of its answer counts (`output`); a single example is x.unsqueeze(0)"
+)
 _GROUP = 16  # rows of answers that are brought while the GPU computes as many more
 
 
@@ -82,7 +85,7 @@ class SampledNetworks(Respondent):
             with suppress(WaitsForDevice):
                 ask = RecordedAsking(self, chunk[0])
         for index in indices:
-            answers = torch.cat(ask(Stream((self.seed, index)), chunk)).unsqueeze(0)
+            answers = together(ask(Stream((self.seed, index)), chunk), 0).unsqueeze(0)
             yield answers
             advance(answers.shape[1])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from torch import Tensor
 
@@ -91,7 +92,7 @@ class AutoSamples:
 
 def numbers_of(samples: object, kinds: str = "a number or a range", remedy: str = "pass e.g. samples=200") -> range:
     """The numbers of the samples that were asked for: so many, or these; an error for anything but `kinds`."""
-    indices = range(samples) if isinstance(samples, int) and not isinstance(samples, bool) else samples
+    indices = range(int(samples)) if isinstance(samples, Integral) and not isinstance(samples, bool) else samples
     if not isinstance(indices, range):
         raise wrong_type("samples", samples, f"be {kinds}", remedy)
     if indices.stop - indices.start > _MOST:

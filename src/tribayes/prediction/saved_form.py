@@ -7,6 +7,7 @@ to be given by whoever reads the file.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from glob import escape
 from typing import Any
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from tribayes._errors import refusal
 from tribayes.inference.likelihood import Bernoulli, Categorical, Gaussian, Likelihood, MultiLabel
 from tribayes.inference.values import HeteroscedasticGaussian, Poisson, StudentT
+from tribayes.nn.answer import Output
 from tribayes.nn.conversion import Options
 from tribayes.nn.module import BayesianModule
 from tribayes.posterior.family import FAMILIES, Family
@@ -91,6 +93,41 @@ def likelihood_from(facts: Facts, tensors: Tensors, kind: type[Likelihood]) -> L
     likelihood = kind(**facts["settings"])
     likelihood.load_state_dict(tensors)
     return likelihood
+
+
+def output_facts(output: Output, custom: bool) -> str | int | dict[str, str] | None:
+    """Which part of the answer counts: a name, an index, or the name of a function that has to be given again."""
+    if output is None or isinstance(output, str | int):
+        return output
+    name = getattr(output, "__name__", type(output).__name__)
+    if not custom:
+        requirement = "be a name or an index, unless you say that you will give the function to tb.load"
+        raise refusal("output", name, requirement, f"pass custom=True here, and output={name} there")
+    return {"function": name}
+
+
+def part_names(model: nn.Module) -> dict[str, str]:
+    """The kind of every part of a model's plain network, by its path there: "" is the network itself."""
+    modules = {f"{name}.".removeprefix("."): part for name, part in model.named_modules(remove_duplicate=False)}
+    plain = network_names(list(modules), [path for path, _ in bayesian_paths(model)])
+    # of a wrapper and what is in it, which go by one path, the last counts
+    return {path.removesuffix("."): type(modules[name]).__name__ for name, path in plain.items()}
+
+
+def warn_of_other_parts(file: str, saved: Mapping[str, str], net: nn.Module) -> None:
+    """A warning where a network has the weights of the saved one, but other kinds of parts."""
+    found = part_names(net)
+    other = [
+        f"{path or 'the network itself'} ({found.get(path, 'nothing')}, saved {saved.get(path, 'nothing')})"
+        for path in sorted(saved.keys() | found.keys())
+        if saved.get(path) != found.get(path)
+    ]
+    if saved and other:
+        few = ", ".join(other[:4]) + (f", … ({len(other)} in all)" if len(other) > 4 else "")
+        text = (
+            f"the network has the weights of the one in {file}, but other parts: {few}; it may compute something else"
+        )
+        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _own(argument: str, kind: type, remedy: str) -> ValueError:

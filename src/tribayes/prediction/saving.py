@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -12,10 +11,12 @@ import torch
 from torch import nn
 
 from tribayes._errors import refusal, wrong_type
+from tribayes._files import path_of
 from tribayes._tensor_files import plain_values, read_tensors, unusable, write_tensors
 from tribayes.inference.likelihood import Likelihood
 from tribayes.inference.memory import likelihood_of, remember
-from tribayes.nn.convert import bayesian_modules
+from tribayes.nn.answer import Output, check_output, remember_output, remembered_output
+from tribayes.nn.convert import bayesian_modules, copied
 from tribayes.nn.module import BayesianModule
 from tribayes.nn.twin import bare
 from tribayes.posterior.family import FAMILIES, Family
@@ -30,9 +31,12 @@ from tribayes.prediction.saved_form import (
     likelihood_from,
     module_facts,
     network_names,
+    output_facts,
+    part_names,
     plain_name,
     separate,
     shapes,
+    warn_of_other_parts,
 )
 
 FORMAT = "tribayes model"
@@ -61,8 +65,8 @@ def save(
         path: of the file, such as "model.safetensors".
         likelihood: what its outputs mean. Default: the one it was trained with, where it knows of one.
         notes: anything of your own, as plain JSON values.
-        custom: whether a family or likelihood of your own may be in it, by name: its class is then an argument of
-            `tribayes.load`.
+        custom: whether a family, a likelihood or a function (`ELBO(output=...)`) of your own may be in it, by name: it
+            is then an argument of `tribayes.load`.
 
     Example:
         >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
@@ -71,7 +75,7 @@ def save(
         >>> torch.equal(again.module.weight, model.module.weight)
         True
     """
-    model = bare(model)
+    path, model = path_of("path", path), bare(model)
     bayesian_modules(model)
     likelihood = likelihood_of(model) if likelihood is None else likelihood
     if likelihood is not None and not isinstance(likelihood, Likelihood):
@@ -81,6 +85,8 @@ def save(
         "format": FORMAT,
         "version": VERSION,
         "modules": modules,
+        "parts": part_names(model),
+        "output": output_facts(remembered_output(model), custom),
         "likelihood": None if likelihood is None else likelihood_facts(likelihood, custom),
         "calibrations": calibrations_of(model),
         "tribayes": import_module("tribayes").__version__,
@@ -91,7 +97,7 @@ def save(
     own, _ = separate({} if likelihood is None else likelihood.state_dict(), "likelihood")
     everything = {_MODEL + name: value for name, value in tensors.items()}
     everything |= {_LIKELIHOOD + name: value for name, value in own.items()}
-    write_tensors(Path(path), everything, facts | {"shared": shared})
+    write_tensors(path, everything, facts | {"shared": shared})
 
 
 def load(
@@ -100,11 +106,13 @@ def load(
     *,
     family: type[Family] | None = None,
     likelihood: type[Likelihood] | None = None,
+    output: Output = None,
     device: torch.device | str | None = None,
 ) -> Any:
     """A saved model again: `net`, a network of the same architecture, is copied and the copy made that model.
 
-    It predicts as the saved one did, by the likelihood that was saved with it. `net` itself is left as it is.
+    It predicts as the saved one did, by the likelihood that was saved with it. `net` itself is left as it is. What fits
+    by its weights, but has other kinds of parts in it (a Tanh for a ReLU), is warned of.
 
     Args:
         path: of a file that `tribayes.save` wrote.
@@ -112,6 +120,7 @@ def load(
             one built in the same way.
         family: the class of the family, where it is one of your own.
         likelihood: the class of the likelihood, where it is one of your own.
+        output: the function that says which part of the network's answer counts, where it is one of your own.
         device: where the model is to be. Default: where `net` is.
 
     Returns:
@@ -123,19 +132,24 @@ def load(
         >>> load(folder / "model.safetensors", nn.Linear(4, 3)).random_names
         ('weight', 'bias')
     """
-    path = Path(path)
+    path = path_of("path", path)
     if not isinstance(net, nn.Module):
         raise wrong_type("net", net, "be a torch.nn.Module", "pass a network of the architecture that was saved")
+    check_output(output)
+    place = None if device is None else _place(device)
     tensors, facts = _read(path)
     try:
-        return _rebuilt(path, tensors, facts, bare(net), family, likelihood, device)
+        output = _output_of(path, facts.get("output"), output)
+        model = _rebuilt(path, tensors, facts, bare(net), family, likelihood, place)
+        remember_output(model, output)
+        return model
     except (KeyError, TypeError, AttributeError) as error:  # a file made by hand: its checksum is right, it is not
         raise unusable(path, f"does not describe a model ({type(error).__name__}: {error})", _AGAIN) from error
 
 
 def facts_of(path: Path | str) -> dict[str, Any]:
     """What a file says of itself: its format, versions, posterior family, likelihood, calibrations and your notes."""
-    return _read(Path(path))[1]
+    return _read(path_of("path", path))[1]
 
 
 def _read(path: Path) -> tuple[Tensors, Facts]:
@@ -159,13 +173,14 @@ def _rebuilt(
     net: nn.Module,
     family: type[Family] | None,
     likelihood: type[Likelihood] | None,
-    device: torch.device | str | None,
+    device: torch.device | None,
 ) -> nn.Module:
     state = {name.removeprefix(_MODEL): value for name, value in tensors.items() if name.startswith(_MODEL)}
     state |= {name: state[other] for name, other in facts["shared"].items()}
     families = [_class_of(path, "family", one["family"], FAMILIES, family) for one in facts["modules"]]
     _check_network(path, state, facts, net)
-    model = copy.deepcopy(net)
+    warn_of_other_parts(str(path), facts.get("parts", {}), net)
+    model = copied(net)
     for one, kind in zip(facts["modules"], families, strict=True):
         model = _converted(model, one, state, kind)
     names = {plain_name(name): name for name in model.state_dict()}
@@ -201,8 +216,32 @@ def _converted(model: nn.Module, facts: Facts, state: Tensors, family: type[Fami
     return model
 
 
+def _place(device: torch.device | str) -> torch.device:
+    """A device that is there."""
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise refusal("device", str(device), "be a device of this machine", 'pass e.g. "cpu"') from error
+    return place
+
+
+def _output_of(path: Path, saved: Any, given: Output) -> Output:
+    """What counts of the network's answer: what is given, else what was saved; a function has to be given."""
+    if given is None and isinstance(saved, dict):
+        name = saved["function"]
+        remedy = f"pass output={name}, the function itself, to tb.load"
+        raise unusable(path, f"was saved with a function that chooses the output, {name!r}", remedy)
+    found: Output = saved if given is None else given
+    check_output(found)
+    return found
+
+
 def _check_network(path: Path, state: Tensors, facts: Facts, net: nn.Module) -> None:
     """Refuse a network that differs from the saved one: Bayesian parts, names, shapes and dtypes of its tensors."""
+    if any(tensor.is_meta for tensor in (*net.parameters(), *net.buffers())):
+        remedy = 'build it on the CPU, and say where the model is to be: device="cuda"'
+        raise refusal("net", type(net).__name__, "have memory for its numbers, but is on the meta device", remedy)
     paths = [one["path"] for one in facts["modules"]]
     there = [plain_name(name) for name, _ in bayesian_paths(net)]
     if paths != [""] and there != paths:

@@ -69,6 +69,15 @@ class Reduced:
 Source = Kept | Reduced
 
 
+def together(answers: Sequence[Tensor], axis: int) -> Tensor:
+    """Answers about some examples each, along their axis; an error where they have other shapes beyond it."""
+    shapes = {tuple(answer.shape[axis + 1 :]) for answer in answers}
+    if len(shapes) > 1:
+        remedy = "pad the inputs to one length, or ask about each length by itself"
+        raise refusal("inputs", sorted(shapes), "lead to answers of one shape per example", remedy)
+    return torch.cat(list(answers), dim=axis)
+
+
 def join(parts: Sequence[Source]) -> Source:
     """The same for more examples."""
     kept = [part for part in parts if isinstance(part, Kept)]
@@ -76,10 +85,10 @@ def join(parts: Sequence[Source]) -> Source:
     if kept and reduced:
         raise refusal("parts", "mixed", "all have kept their samples, or none", "predict them alike")
     if kept:
-        return kept[0] if len(kept) == 1 else Kept(torch.cat([part.samples for part in kept], dim=1))
+        return kept[0] if len(kept) == 1 else Kept(together([part.samples for part in kept], 1))
     if len({frozenset(part.table) for part in reduced}) > 1:
         raise refusal("parts", "different levels", "have prepared the same levels", "predict them alike")
-    mean, std, entropies = (torch.cat([getattr(p, f) for p in reduced]) for f in ("mean", "std", "mean_entropy"))
+    mean, std, entropies = (together([getattr(p, f) for p in reduced], 0) for f in ("mean", "std", "mean_entropy"))
     return Reduced(mean, std, entropies, {p: torch.cat([part.table[p] for part in reduced]) for p in reduced[0].table})
 
 

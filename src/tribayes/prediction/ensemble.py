@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.utils._pytree import tree_leaves, tree_map
 
-from tribayes._errors import check_whole, refusal
+from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.answer import counted, remembered_output
 from tribayes.nn.calling import Home
@@ -74,6 +74,8 @@ class Ensemble(HeldNetwork):
         loop: bool | None = None,
     ) -> None:
         check_whole("seed", seed, "pass e.g. seed=0")
+        if dtype is not None and not isinstance(dtype, torch.dtype):
+            raise wrong_type("dtype", dtype, "be a torch.dtype", "pass e.g. torch.bfloat16")
         super().__init__(model)
         self.origin = Drawn(seed, tuple(numbers_of(samples)))
         self.likelihood = copy.deepcopy(likelihood_for(model, likelihood)).requires_grad_(False)
@@ -190,7 +192,9 @@ class Ensemble(HeldNetwork):
             return 1
         if torch.compiler.is_compiling():  # where the number of examples may be any
             return len(self)
-        example = next(leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.ndim)
+        example = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.ndim), None)
+        if example is None:
+            raise wrong_type("inputs", inputs[0], "hold a tensor with a row for each example", "pass a batch")
         return min(len(self), max(1, _ROWS.get(example.device.type, _ROWS["cpu"]) // max(1, len(example))))
 
     def _side_by_side(self, ask: Ask, stacks: Stacks) -> Any:

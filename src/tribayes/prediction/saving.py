@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from tribayes._errors import refusal, wrong_type
+from tribayes._files import path_of
 from tribayes._tensor_files import plain_values, read_tensors, unusable, write_tensors
 from tribayes.inference.likelihood import Likelihood
 from tribayes.inference.memory import likelihood_of, remember
@@ -85,13 +86,13 @@ def save(
         "calibrations": calibrations_of(model),
         "tribayes": import_module("tribayes").__version__,
         "torch": torch.__version__,
-        "notes": plain_values("notes", notes or {}),
+        "notes": plain_values("notes", {} if notes is None else notes),
     }
     tensors, shared = separate({plain_name(name): value for name, value in model.state_dict().items()}, "model")
     own, _ = separate({} if likelihood is None else likelihood.state_dict(), "likelihood")
     everything = {_MODEL + name: value for name, value in tensors.items()}
     everything |= {_LIKELIHOOD + name: value for name, value in own.items()}
-    write_tensors(Path(path), everything, facts | {"shared": shared})
+    write_tensors(path_of("path", path), everything, facts | {"shared": shared})
 
 
 def load(
@@ -123,9 +124,13 @@ def load(
         >>> load(folder / "model.safetensors", nn.Linear(4, 3)).random_names
         ('weight', 'bias')
     """
-    path = Path(path)
+    path = path_of("path", path)
     if not isinstance(net, nn.Module):
         raise wrong_type("net", net, "be a torch.nn.Module", "pass a network of the architecture that was saved")
+    for name, kind in (("family", family), ("likelihood", likelihood)):
+        if kind is not None and not isinstance(kind, type):
+            raise wrong_type(name, kind, "be a class", "pass the class itself, not an object of it")
+    _check_device(device)
     tensors, facts = _read(path)
     try:
         return _rebuilt(path, tensors, facts, bare(net), family, likelihood, device)
@@ -133,9 +138,17 @@ def load(
         raise unusable(path, f"does not describe a model ({type(error).__name__}: {error})", _AGAIN) from error
 
 
+def _check_device(device: object) -> None:
+    try:
+        torch.zeros(0, device=device)  # type: ignore[call-overload]
+    except (RuntimeError, TypeError, AssertionError) as error:  # the last where torch has no CUDA
+        what = str(error).splitlines()[0]
+        raise refusal("device", device, f"name a device that is there ({what})", 'pass e.g. "cpu"') from error
+
+
 def facts_of(path: Path | str) -> dict[str, Any]:
     """What a file says of itself: its format, versions, posterior family, likelihood, calibrations and your notes."""
-    return _read(Path(path))[1]
+    return _read(path_of("path", path))[1]
 
 
 def _read(path: Path) -> tuple[Tensors, Facts]:

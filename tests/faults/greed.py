@@ -23,7 +23,7 @@ from tribayes.recipes.recipe_run import RecipeRun
 
 SECONDS = 10.0  # of computing, to refuse
 TIMES = 4  # the size of the file that memory may grow by, or
-ALLOWANCE = 512 * MEGA  # this, for what is small because it is packed, and for the libraries that read it
+ALLOWANCE = 512 * MEGA  # this, which binds below 128 MB: for what is packed, for JSON, and for the libraries that read
 
 
 def read_junk(count: int, rng: random.Random, folder: Path) -> Tally:

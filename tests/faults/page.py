@@ -43,8 +43,8 @@ words. A run of the suite that breaks any promise ends with an exit code of 1 an
   checksum: of these something may be read, but no traceback and no warning comes out.
 - Junk is large, or small and large once it is unpacked: headers that lie, JSON that is nested or endless, lines, cells
   and columns without end, archives and pictures that unpack to gigabytes. It is read in a process of its own, whose
-  largest memory and time of computing are measured: no more than four times the file, or half a gigabyte where it is
-  small because it is packed, and at most 10 seconds.
+  largest memory and time of computing are measured: no more than the larger of four times the file and 512 MB, and at
+  most 10 seconds. Junk of up to 64 MB is tried, so it is the 512 MB that bind; JSON grows up to eightfold.
 - Interrupts come at single bytecodes of the package, by `sys.settrace`.
 - Calls are of every public function, class and method, by its signature: one or two odd arguments (NaN, infinity, wrong
   shapes and types, numbers beyond any range), chosen by what is annotated, beside legal ones. What is left out, and

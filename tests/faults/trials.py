@@ -27,7 +27,9 @@ TRIALS = {
     "images": Trial("a damaged image is read or refused, without traceback or warning", 20_000, files.damage_images),
     "pictures": Trial("so is one of a folder, or sent to the server", 10_000, products.damage_pictures),
     "data": Trial("a damaged data file or archive is refused", 5000, files.damage_data),
-    "junk": Trial("no file takes over 4 times its size or 512 MB of memory, or 10 seconds to refuse", 300, greed.read_junk),
+    "junk": Trial(
+        "no file takes over 4 times its size or 512 MB of memory, or 10 seconds to refuse", 300, greed.read_junk
+    ),
     "calls": Trial("odd arguments give an answer without NaN, or our own error", 100_000, calls.call_at_random),
     "streams": Trial("no two of (seed, sample, module) share random numbers", 1_000_000, models.name_streams),
     "threads": Trial("threads that share a model get the answers they get alone", 2000, models.ask_in_threads),

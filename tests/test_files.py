@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tribayes._files import make_folder, only_one, put_in_place, store
+from tribayes._files import make_folder, only_one, put_in_place, read_json, store
 
 
 def names(folder: Path) -> list[str]:
@@ -196,3 +196,10 @@ def test_another_failure_of_the_lock_is_not_hidden(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(fcntl, "flock", fail)
     with pytest.raises(OSError, match="Input/output error"), only_one(tmp_path, wait=True):
         pytest.fail("it was entered")
+
+
+def test_json_larger_than_any_of_ours_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "x.json").open("wb") as file:
+        file.truncate(32_000_001)
+    with pytest.raises(ValueError, match=r"x\.json is damaged: it holds 32 MB, and none of ours more than 32; restore"):
+        read_json(tmp_path / "x.json")

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 SMALLEST_SPREAD, LARGEST_SPREAD = 1e-10, 1e10  # of standard deviations
 SPREAD = "lie between 1e-10 and 1e10, since its square is computed with"
@@ -65,6 +65,12 @@ def check_whole(argument: str, value: object, remedy: str, least: int | None = N
     if least is not None and value < least:
         raise refusal(argument, value, f"be at least {least}", remedy)
     return int(value)
+
+
+def check_module(argument: str, value: object, remedy: str = "pass the network itself") -> None:
+    """Refuse what is no network: its class, its name, None."""
+    if not isinstance(value, nn.Module):
+        raise wrong_type(argument, value, "be a torch.nn.Module", remedy)
 
 
 def check_all(argument: str, value: Tensor, legal: Tensor, requirement: str, remedy: str) -> None:

@@ -13,12 +13,31 @@ from uuid import uuid4
 
 from tribayes._errors import refusal, wrong_type
 
+MOST_JSON = 32_000_000  # bytes of a file, which takes up to eight times as much once it is read
+
 # EBADF: NFS locks only what is open for writing, which a folder never is
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF}
 _REMEDIES: dict[type[OSError], str] = {
     FileNotFoundError: "make its folder first, or choose another folder",
     IsADirectoryError: "add the name of a file to it",
 }
+
+
+def path_of(argument: str, value: Any) -> Path:
+    """A path that someone gave, "~" being the home folder; an error for what cannot be the name of a file.
+
+    >>> path_of("path", "model.safetensors").suffix
+    '.safetensors'
+    """
+    try:
+        path = Path(value).expanduser()
+        if b"\0" not in os.fsencode(path) and path.name:
+            return path
+    except TypeError:
+        raise wrong_type(argument, value, "be a path", 'pass e.g. "model.safetensors"') from None
+    except (UnicodeEncodeError, RuntimeError):  # the latter for the home of nobody
+        pass
+    raise refusal(argument, str(value), "name a file, without a zero byte or half a character", "correct the name")
 
 
 def store(path: Path, content: bytes, *, contested: bool = False) -> None:
@@ -66,7 +85,10 @@ def store_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds; an error that names the file where it cannot be read."""
+    """What a JSON file holds; an error that names the file where it cannot be read, or is larger than any of ours."""
+    if (size := path.stat().st_size) > MOST_JSON:
+        problem = f"it holds {size / 1e6:,.0f} MB, and none of ours more than {MOST_JSON / 1e6:,.0f}"
+        raise ValueError(f"{path} is damaged: {problem}; restore it, or start anew elsewhere.")
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:  # the second where brackets are nested thousands deep
@@ -85,13 +107,6 @@ def make_folder(folder: Path) -> None:
     """Make a folder and those above it; one that is there already is left as it is."""
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-
-
-def path_of(argument: str, value: object) -> Path:
-    """A path that someone gave, "~" being the home folder; an error for what is none."""
-    if not isinstance(value, str | os.PathLike):
-        raise wrong_type(argument, value, "be a path", 'pass e.g. "model.safetensors"')
-    return Path(value).expanduser()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
-from tribayes._files import store
+from tribayes._files import MOST_JSON, store
 
 _METADATA = "tribayes"  # key of the file's metadata; one, for safetensors writes several in any order
 
@@ -37,6 +37,8 @@ def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, 
     except SafetensorError as error:
         raise unusable(path, f"is torn or no safetensors file ({error})", remedy) from error
     length = int.from_bytes(content[:8], "little")  # of the header, which `load` has checked
+    if length > MOST_JSON:
+        raise unusable(path, f"is damaged: it says {length / 1e6:,.0f} MB of itself", remedy)
     written = json.loads(content[8 : 8 + length]).get("__metadata__", {}).get(_METADATA)
     if written is None:
         raise unusable(path, "is not of tribayes: it carries no checksum", remedy)

@@ -49,7 +49,7 @@ def damage_tensors(count: int, rng: random.Random, folder: Path) -> Tally:
     for number in range(count):
         path = list(reads)[number % 2]
         path.write_bytes(damaged(whole[path][0], rng))
-        tally.note(*_same_or_refused(reads[path], whole[path][1], path.name))
+        tally.note(*same_or_refused(reads[path], whole[path][1], path.name))
         path.write_bytes(whole[path][0])
     return tally
 
@@ -70,17 +70,19 @@ def damage_json(count: int, rng: random.Random, folder: Path) -> Tally:
         content = path.read_text()
         lines = content.splitlines() if name.endswith("l") else [content]
         place = rng.randrange(len(lines))
-        lines[place] = _changed(lines[place], rng) if rng.random() < 0.8 else damaged(lines[place].encode(), rng).hex()
+        lines[place] = (
+            changed_json(lines[place], rng) if rng.random() < 0.8 else damaged(lines[place].encode(), rng).hex()
+        )
         path.write_text("\n".join(lines) + "\n")
         if expected is None:
             tally.attempt(reading, name)
         else:
-            tally.note(*_same_or_refused(lambda r=reading: repr(r()), repr(expected), name))
+            tally.note(*same_or_refused(lambda r=reading: repr(r()), repr(expected), name))
         path.write_text(content)
     return tally
 
 
-def _changed(text: str, rng: random.Random) -> str:
+def changed_json(text: str, rng: random.Random) -> str:
     """JSON with one of its values, anywhere, removed or replaced by another, of its type or not."""
     value = json.loads(text)
     place, key = value, rng.choice(list(value))
@@ -95,7 +97,7 @@ def _changed(text: str, rng: random.Random) -> str:
     return json.dumps(value)
 
 
-def _same_or_refused(reading: Callable[[], str], expected: str, what: str) -> tuple[bool, str]:
+def same_or_refused(reading: Callable[[], str], expected: str, what: str) -> tuple[bool, str]:
     try:
         return reading() == expected, f"{what}: read with another content"
     except (ValueError, OSError) as error:
@@ -146,7 +148,7 @@ def damage_data(count: int, rng: random.Random, folder: Path) -> Tally:
         whole = path.read_bytes()
         path.write_bytes(damaged(whole, rng))
         reading = lambda s=sample, f=found: repr([part.tolist() for part in read(s.dataset, f, False)])  # noqa: E731
-        tally.note(*_same_or_refused(reading, expected[kind], path.name))
+        tally.note(*same_or_refused(reading, expected[kind], path.name))
         path.write_bytes(whole)
     return tally
 

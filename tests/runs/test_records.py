@@ -115,3 +115,11 @@ def test_lines_of_before_the_checksum_are_read(path: Path) -> None:
     path.write_text(re.sub(r', "sha256": "[^"]*"', "", path.read_text()))
     assert "sha256" not in path.read_text()
     assert read_records(path) == expected
+
+
+def test_of_a_line_without_end_a_part_is_read(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"iteration": ' + b"1" * 5_000_000)
+    with pytest.raises(ValueError, match=r"metrics\.jsonl is damaged in line 1; resume its run, or start anew"):
+        read_records(tmp_path / "metrics.jsonl")
+    cut_back(tmp_path / "metrics.jsonl", 0, 100)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == b""

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from tribayes._errors import refusal
+from tribayes._files import path_of
 from tribayes.data.catalogue import SETS, DataSet, Member
 from tribayes.data.download import DownloadError, fetch
 from tribayes.data.reading import Split, read
@@ -97,7 +98,7 @@ def _search_places(data_dir: str | os.PathLike[str] | None) -> list[Path]:
     places = []
     for argument, folder in (("data_dir", data_dir), (f"${_VARIABLE}", os.environ.get(_VARIABLE))):
         if folder:
-            places.append(Path(folder).expanduser())
+            places.append(path_of(argument, folder))
             if not places[-1].is_dir():
                 raise refusal(argument, str(folder), "be an existing folder", "make it, or correct the name")
     return [*places, cache_folder()]

@@ -97,6 +97,8 @@ class Audience:
     """All callbacks of a training."""
 
     def __init__(self, callbacks: Told | Iterable[Told]) -> None:
+        if not isinstance(callbacks, Callback | Iterable) and not callable(callbacks):
+            raise wrong_type("callbacks", callbacks, "be Callbacks or functions", "pass one of them, or a list")
         members = [callbacks] if isinstance(callbacks, Callback) or callable(callbacks) else list(callbacks)
         for one in members:
             if not isinstance(one, Callback) and not callable(one):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import check_whole, refusal
+from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes._progress import Advance, progress_bar
 from tribayes.inference.callbacks import Audience, FitState, Told
 from tribayes.inference.finite import NonFiniteLoss
@@ -79,6 +79,8 @@ def fit(
     check_whole("accumulate", accumulate, "pass the number of batches per step", least=1)
     if patience is not None and validation is None:
         raise refusal("patience", patience, "go with `validation`", "pass held-out examples: validation=(x, y)")
+    if scheduler is not None and not callable(getattr(scheduler, "step", None)):
+        raise wrong_type("scheduler", scheduler, "be a schedule of torch.optim", "make one for the optimizer")
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):  # which wants a number
         remedy = "let a callback advance it: callbacks=lambda state: scheduler.step(state.validation[-1].nll)"
         raise refusal("scheduler", type(scheduler).__name__, "advance once per step", remedy)

@@ -21,6 +21,8 @@ from tribayes.inference.positive import put_positive, rows_of_values, widen_posi
 from tribayes.inference.targets import (
     check_batch,
     check_classes,
+    check_numbers,
+    check_outputs,
     check_same_shape,
     check_shares,
     check_unit,
@@ -203,6 +205,7 @@ class Categorical(Likelihood):
 
     def response(self, outputs: Tensor) -> Tensor:
         """(N, …, C): class probabilities, the classes last."""
+        check_outputs(outputs)
         if outputs.ndim < 2 or outputs.shape[self.class_axis] < 2:
             shape = "(N, C, …)" if self.class_axis == 1 else "(N, …, C)"
             requirement = f"have the shape {shape} with at least two classes on axis {self.class_axis}"
@@ -253,6 +256,7 @@ class Gaussian(Likelihood):
 
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         check_same_shape(outputs, targets, "reshape one of them: (N, 1) against (N,) would broadcast to (N, N)")
+        check_numbers(targets)
         noise = self.noise.to(outputs.dtype)
         return per_example(0.5 * ((targets - outputs) / noise).square() + noise.log() + 0.5 * math.log(2 * math.pi))
 
@@ -290,6 +294,7 @@ class Bernoulli(Likelihood):
 
     def response(self, outputs: Tensor) -> Tensor:
         """(N, 2): the probabilities of no and yes."""
+        check_outputs(outputs)
         if outputs.ndim > 2 or (outputs.ndim == 2 and outputs.shape[1] != 1):
             requirement = "be one logit per example, (N,) or (N, 1)"
             raise refusal("outputs", outputs, requirement, "pass likelihood=tb.MultiLabel() for several answers")
@@ -309,13 +314,17 @@ class MultiLabel(Bernoulli):
 
     def response(self, outputs: Tensor) -> Tensor:
         """(N, L, …, 2): for each label the probabilities of no and yes."""
+        check_outputs(outputs)
         if outputs.ndim < 2:
             raise refusal("outputs", outputs, "have the shape (N, L)", "see tb.Bernoulli for one answer per example")
         return torch.stack([-outputs, outputs], dim=-1).sigmoid()
 
 
 def _weights(given: Sequence[float] | Tensor) -> Tensor:
-    weights = torch.as_tensor(given, dtype=torch.get_default_dtype()).detach().clone()
+    try:
+        weights = torch.as_tensor(given, dtype=torch.get_default_dtype()).detach().clone()
+    except (TypeError, ValueError, RuntimeError):  # as torch refuses a list of tensors, a dict, words
+        raise wrong_type("class_weights", given, "be numbers", "pass e.g. the inverse of each class's share") from None
     if weights.ndim != 1 or not bool((weights.isfinite() & (weights >= 0)).all()) or not bool((weights > 0).any()):
         remedy = "pass e.g. the inverse of each class's share"
         raise refusal("class_weights", weights, "be numbers, one per class, finite and not negative", remedy)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import check_whole, is_number, refusal, wrong_type
+from tribayes._errors import check_module, check_whole, is_number, refusal, wrong_type
 from tribayes.inference.estimator import check_estimator, sampled_outputs
 from tribayes.inference.finite import check_examples
 from tribayes.inference.likelihood import Likelihood
@@ -78,11 +78,13 @@ class Objective(nn.Module, ABC):
     ) -> ELBOTerms:
         """The terms for one batch; `inputs` is what the model takes (nn/calling.py): a tuple or a list for several
         arguments, a Mapping or a dataclass for named ones. Arrays of other libraries are tensors here, too."""
+        check_module("model", model)
+        stage = self.stage(model)
         if not (isinstance(inputs, Tensor) and isinstance(targets, Tensor)):
             home = Home.of(model)
             inputs, targets = home.arguments(inputs), home.place("targets", targets)
         check_examples(inputs, targets)
-        nll, divergence, outputs = self.parts(self.stage(model), inputs, targets, generator)
+        nll, divergence, outputs = self.parts(stage, inputs, targets, generator)
         return ELBOTerms(nll + self.nu(step) * divergence.to(nll.device), nll, divergence, outputs)
 
     def stage(self, model: nn.Module) -> Any:

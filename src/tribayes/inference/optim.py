@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from tribayes._errors import check_positive, is_number, refusal, wrong_type
+from tribayes._errors import check_module, check_positive, is_number, refusal, wrong_type
 from tribayes.inference.rates import GIVEN
 from tribayes.inference.steady import MARK, watch_for_steady_groups
 from tribayes.nn.conversion import check_patterns, matches
@@ -58,6 +58,9 @@ def parameter_groups(
         >>> [(group["name"], group["lr"]) for group in by_name]
         [('means bias', 0.2), ('means *', 0.1), ('scales', 0.01), ('correlations', 0.01)]
     """
+    check_module("model", model)
+    if likelihood is not None:
+        check_module("likelihood", likelihood, "pass e.g. tb.Gaussian(learned=True)")
     reshard_(model)
     check_positive("scale_lr", scale_lr, "it is a learning rate, such as 0.01")
     multipliers = {"scales": (scale_lr_multiplier, 1.0), "correlations": (correlation_lr_multiplier, KAPPA)}

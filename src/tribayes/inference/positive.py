@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import check_spread
+from tribayes._errors import check_spread, refusal
+from tribayes.inference.targets import check_outputs
 from tribayes.posterior.parametrisation import delta_of, tau_of
 
 
@@ -27,4 +28,7 @@ def widen_positive_(raw: Tensor, factor: float) -> None:
 
 def rows_of_values(outputs: Tensor) -> Tensor:
     """(N,) as (N, 1), and (N, …) as (N, D)."""
+    check_outputs(outputs)
+    if outputs.ndim == 0:
+        raise refusal("outputs", outputs, "have a row for each example", "pass what the network returns for a batch")
     return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs.flatten(1)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from tribayes._errors import check_positive, refusal, wrong_type
+from tribayes._errors import check_module, check_positive, refusal, wrong_type
 from tribayes._graphs import RecordedCall, aside, noting_waits
 from tribayes.inference.finite import check_examples, non_finite_loss
 from tribayes.inference.learned import check_complete, check_steps
@@ -90,6 +90,9 @@ class TrainingStep:
         capture: bool | str = AUTO,
         precision: torch.dtype | None = None,
     ) -> None:
+        check_module("model", model)
+        if not any(True for _ in model.parameters()):
+            raise refusal("model", type(model).__name__, "have parameters to train", "pass the network itself")
         _check(elbo, optimizer, capture)
         reshard_(model)
         check_optimizer(model, optimizer)
@@ -155,8 +158,11 @@ class TrainingStep:
         own, which leaves less noise in the gradient than one for all. Runs as it is, without a recording. The terms are
         those of the whole; their outputs, of the last batch.
         """
+        remedy = "pass a list of (inputs, targets)"
+        if not isinstance(batches, Sequence) or not all(isinstance(b, tuple | list) and len(b) == 2 for b in batches):
+            raise wrong_type("batches", batches, "be a sequence of pairs", remedy)
         if not batches:
-            raise refusal("batches", batches, "have at least one batch", "pass a list of (inputs, targets)")
+            raise refusal("batches", batches, "have at least one batch", remedy)
         placed = [self._placed(*batch) for batch in batches]
         for batch in placed:
             check_examples(*batch)

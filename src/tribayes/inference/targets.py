@@ -19,10 +19,17 @@ def per_example(values: Tensor) -> Tensor:
     return values.flatten(1).sum(1) if values.ndim > 1 else values
 
 
-def check_batch(outputs: Tensor, targets: Tensor) -> None:
-    """Refuse what is no tensor, an empty batch, and targets of another batch."""
+def check_outputs(outputs: Tensor) -> None:
+    """Refuse what is no tensor of real numbers."""
     if not isinstance(outputs, Tensor):
         raise wrong_type("outputs", outputs, "be a tensor", "a network that returns more needs its own likelihood")
+    if not outputs.is_floating_point():
+        raise wrong_type("outputs", outputs, "be floating-point numbers", "pass what the network returns, as floats")
+
+
+def check_batch(outputs: Tensor, targets: Tensor) -> None:
+    """Refuse what is no tensor, an empty batch, and targets of another batch."""
+    check_outputs(outputs)
     if not isinstance(targets, Tensor):
         raise wrong_type("targets", targets, "be a tensor", "convert them with torch.tensor(targets)")
     if outputs.ndim == 0:
@@ -39,6 +46,12 @@ def check_same_shape(outputs: Tensor, targets: Tensor, remedy: str) -> None:
     check_batch(outputs, targets)
     if outputs.shape != targets.shape:
         raise refusal("targets", targets, f"have the outputs' shape {tuple(outputs.shape)}", remedy)
+
+
+def check_numbers(targets: Tensor) -> None:
+    """Refuse what is no number: yes or no has no distance."""
+    if targets.dtype == torch.bool or targets.is_complex():
+        raise wrong_type("targets", targets, "be real numbers", "convert them with targets.float()")
 
 
 def check_classes(targets: Tensor, classes: int, ignored: int | None) -> None:

@@ -12,7 +12,14 @@ from tribayes._errors import check_positive, refusal
 from tribayes.inference.likelihood import VALUES, Likelihood
 from tribayes.inference.noise import OwnScaleNoise, PoissonNoise, StudentTNoise
 from tribayes.inference.positive import put_positive, rows_of_values, widen_positive_
-from tribayes.inference.targets import check_batch, check_counts, check_same_shape, per_example
+from tribayes.inference.targets import (
+    check_batch,
+    check_counts,
+    check_numbers,
+    check_outputs,
+    check_same_shape,
+    per_example,
+)
 from tribayes.posterior.parametrisation import tau_of
 
 
@@ -44,6 +51,7 @@ class HeteroscedasticGaussian(Likelihood):
 
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         check_batch(outputs, targets)
+        check_numbers(targets)
         places, scales = self._split(outputs)
         targets = targets.unsqueeze(-1) if targets.ndim == 1 else targets
         if targets.shape != places.shape:
@@ -53,6 +61,7 @@ class HeteroscedasticGaussian(Likelihood):
         return per_example(0.5 * ((targets - places) / scales).square() + scales.log() + 0.5 * math.log(2 * math.pi))
 
     def _split(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        check_outputs(outputs)
         if outputs.ndim != 2 or outputs.shape[1] % 2:
             remedy = "give D means, then D raw scales: a last layer with twice as many outputs"
             raise refusal("outputs", outputs, "have the shape (N, 2D)", remedy)
@@ -109,6 +118,7 @@ class StudentT(Likelihood):
 
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         check_same_shape(outputs, targets, "reshape one of them: (N, 1) against (N,) would broadcast to (N, N)")
+        check_numbers(targets)
         df, scale = self.df.to(outputs.dtype), self.scale.to(outputs.dtype)
         size = torch.lgamma(df / 2) - torch.lgamma((df + 1) / 2) + 0.5 * (df * math.pi).log() + scale.log()
         return per_example(size + (df + 1) / 2 * torch.log1p(((targets - outputs) / scale).square() / df))

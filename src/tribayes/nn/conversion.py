@@ -240,6 +240,8 @@ def pattern_list(where: object, requirement: str, remedy: str) -> list[str]:
 def check_patterns(argument: str, patterns: Iterable[str], names: Sequence[str], what: str) -> None:
     """Refuse a pattern that none of the names fits."""
     for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise wrong_type(argument, pattern, "have names or name patterns as keys", 'pass e.g. {"*bias": 0.01}')
         if not matches(names, pattern):
             known = ", ".join(names[:8]) + (f", … ({len(names)} in all)" if len(names) > 8 else "")
             raise refusal(argument, pattern, f"match {what}", f"choose among {known}")

@@ -7,7 +7,7 @@ from typing import Literal, Unpack, overload
 
 from torch import Tensor, nn
 
-from tribayes._errors import refusal
+from tribayes._errors import check_module, refusal
 from tribayes.nn.conversion import Options, Plan
 from tribayes.nn.module import BayesianModule, plan_for
 from tribayes.posterior.parametrisation import rule_of
@@ -101,6 +101,7 @@ def copied(network: nn.Module) -> nn.Module:
 
 def bayesian_modules(model: nn.Module) -> list[BayesianModule]:
     """The Bayesian modules in `model`, itself included; an error where there is none."""
+    check_module("model", model)
     found = [module for module in model.modules() if isinstance(module, BayesianModule)]
     if not found:
         remedy = "convert it first: tribayes.to_bayesian(net)"

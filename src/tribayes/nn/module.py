@@ -33,6 +33,8 @@ from tribayes.posterior.streams import Randomness
 
 Draw = Mapping[str, Tensor]
 
+_MOST_DRAWS = 2**31 - 1
+
 _IN_USE: ContextVar[Mapping[int, Twin]] = ContextVar("twins by id of their model, of `using`")
 
 
@@ -140,6 +142,8 @@ class BayesianModule(nn.Module):
         """
         if n is not None:
             check_whole("n", n, "pass the number of draws, or nothing for a single one", least=1)
+            if n > _MOST_DRAWS:
+                raise refusal("n", n, f"be at most {_MOST_DRAWS:,}", "no memory holds more; draw in turn")
         family, means = self._at_hand()
         weights, _ = family.draw(means, generator, count=n)
         return dict(zip(self._names, weights, strict=True))
@@ -285,6 +289,8 @@ class BayesianModule(nn.Module):
     @torch.no_grad()
     def stabilise_(self, rule: Rule, generator: Randomness = None) -> None:
         """Apply the numerical guards in place; `tribayes.stabilise_` is the public way."""
+        if not isinstance(rule, Rule):
+            raise wrong_type("rule", rule, "be a Rule", 'call tribayes.stabilise_(model, rule="closed_form")')
         means = self._means()
         if self.family.divergence_without_means:
             means = [mean for mean, free in zip(means, are_relative(self._priors()), strict=True) if not free]
@@ -292,6 +298,9 @@ class BayesianModule(nn.Module):
 
     def load_pretrained(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
         """Load weights of the plain network, under their own names, as the means; zeros leave zero again."""
+        if not isinstance(state_dict, Mapping) or not all(isinstance(name, str) for name in state_dict):
+            remedy = "pass the state_dict() of the plain network"
+            raise wrong_type("state_dict", state_dict, "be a dict name -> tensor", remedy)
         self.module.load_state_dict(state_dict, strict=strict)
         if self.family.multiplicative:
             self._leave_zero_(None)

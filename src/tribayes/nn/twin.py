@@ -17,6 +17,8 @@ from typing import Any
 
 from torch import nn
 
+from tribayes._errors import check_module
+
 _STRUCTURE = frozenset(nn.Module().__dict__)  # what every module has: parameters, buffers, children, hooks
 _UNTOUCHED = (int, float, bool, str, type(None))
 
@@ -170,6 +172,7 @@ def take_off_compiled_names(state: dict[str, Any], prefix: str) -> None:
 
 def bare(model: nn.Module) -> nn.Module:
     """The model itself, without what `torch.compile` or a parallel wrapper puts around it."""
+    check_module("model", model, "pass the model itself")
     while True:
         if is_compiled(model):
             model = model.get_submodule("_orig_mod")

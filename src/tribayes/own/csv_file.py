@@ -6,14 +6,18 @@ pandas would fill short rows with nothing and rename columns of equal names; her
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from tribayes._errors import refusal
 
 ENCODING = "utf-8-sig"  # UTF-8, with or without the mark that spreadsheets put in front
 SEPARATORS = (",", ";", "\t", "|")
 MOST_COLUMNS = 10_000
+MOST_LETTERS = 5_000_000  # of a line; csv itself bounds a cell
+MOST_EMPTY = 100_000  # lines, one after the other
 
 
 def check_csv(path: Path) -> tuple[str, list[str]]:
@@ -43,8 +47,12 @@ def _separator(header: str) -> str:
     return max(SEPARATORS, key=header.count)
 
 
-def _text_alone(path: Path, lines: Iterable[str]) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
+def _text_alone(path: Path, file: TextIO) -> Iterator[str]:
+    """Its lines, one in memory at a time."""
+    for number, line in enumerate(iter(lambda: file.readline(MOST_LETTERS + 1), ""), 1):
+        if len(line) > MOST_LETTERS:
+            requirement = f"have at most {MOST_LETTERS:,} letters in a line, but line {number} has more"
+            raise refusal("DATA", str(path), requirement, "pass a CSV table, a row to a line")
         if "\0" in line:
             raise refusal("DATA", str(path), f"be text, but line {number} holds a zero byte", "pass a CSV table")
         yield line
@@ -56,8 +64,12 @@ def _checked(path: Path, reader: Iterator[list[str]]) -> tuple[list[str], int]:
     if not any(header):
         raise refusal("DATA", str(path), "begin with a line of column names", "it is empty, or its first line is")
     check_names(path, header)
-    rows = 0
+    rows = empty = 0
     for row in reader:
+        empty = 0 if row else empty + 1
+        if empty > MOST_EMPTY:
+            requirement = f"have rows, but after {rows:,} of them come more than {MOST_EMPTY:,} empty lines"
+            raise refusal("DATA", str(path), requirement, "take the empty lines away")
         if row and len(row) != len(header):  # an empty line is no row
             line = reader.line_num  # type: ignore[attr-defined]  # csv's readers have it, their type is an iterator
             requirement = f"have {len(header)} cells in every row, as in its header, but line {line} has {len(row)}"
@@ -68,12 +80,12 @@ def _checked(path: Path, reader: Iterator[list[str]]) -> tuple[list[str], int]:
 
 def check_names(path: Path, names: list[str]) -> None:
     """Refuse a table in which two columns have one name, or which has too few or too many."""
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise refusal("DATA", str(path), f"have each column name once, but {twice[0]!r} is there twice", "rename one")
     if not 2 <= len(names) <= MOST_COLUMNS:
         requirement = f"have 2 to {MOST_COLUMNS:,} columns, but it has {len(names):,}"
         raise refusal("DATA", str(path), requirement, "separate columns by comma, semicolon, tab or |")
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if twice:
+        raise refusal("DATA", str(path), f"have each column name once, but {twice[0]!r} is there twice", "rename one")
 
 
 def _byte(error: UnicodeDecodeError) -> str:

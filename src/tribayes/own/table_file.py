@@ -16,6 +16,8 @@ TEXT_ENDINGS, PARQUET_ENDINGS = (".csv", ".tsv"), (".parquet", ".pq")
 TABLE_ENDINGS = TEXT_ENDINGS + PARQUET_ENDINGS
 MOST_BYTES = 500_000_000  # of a table before it is read; in memory it takes up to four times as much
 
+_NUMBER = 8  # bytes, of a number or of where a word is
+
 _FEWER = "take a part of its rows (head, or sample), or leave out columns that say nothing"
 
 
@@ -71,6 +73,24 @@ def _read_csv(path: Path) -> Any:
         raise refusal("DATA", str(path), f"be a CSV table ({error})", "correct the line it names") from error
 
 
+def _check_unpacked(path: Path, file: Any) -> None:
+    """Refuse what is small because it says the same again and again: a word takes its room each time it is said."""
+    import pyarrow.compute
+    import pyarrow.parquet
+
+    _check_size(path, _NUMBER * file.metadata.num_rows * len(file.schema_arrow.names))
+    words = [each.name for each in file.schema_arrow if pyarrow.types.is_string(each.type)]
+    if not words:
+        return
+    with pyarrow.parquet.ParquetFile(path, read_dictionary=words) as again:
+        size = 0
+        for name in words:
+            for part in again.read(columns=[name]).column(0).chunks:
+                lengths = pyarrow.compute.binary_length(part.dictionary)
+                size += pyarrow.compute.sum(lengths.take(part.indices).cast("int64")).as_py() or 0
+            _check_size(path, size)
+
+
 def _read_parquet(path: Path) -> Any:
     tables = pandas()
     try:
@@ -85,6 +105,7 @@ def _read_parquet(path: Path) -> Any:
             groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
             _check_size(path, sum(group.total_byte_size for group in groups))
             check_names(path, file.schema_arrow.names)
+            _check_unpacked(path, file)
         found = tables.read_parquet(path, engine="pyarrow").reset_index(drop=True)
     except (pyarrow.ArrowException, OSError) as error:
         first = str(error).partition("\n")[0]

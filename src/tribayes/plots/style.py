@@ -165,7 +165,7 @@ def names_of(class_names: Sequence[str] | None, classes: int) -> list[str]:
     """A name for each class: its number where none is given."""
     if class_names is None:
         return [str(index) for index in range(classes)]
-    if isinstance(class_names, str) or len(class_names) != classes:
+    if isinstance(class_names, str) or not isinstance(class_names, Sequence) or len(class_names) != classes:
         raise refusal("class_names", class_names, f"hold {classes} names, one per class", "check their number")
     return [str(name) for name in class_names]
 

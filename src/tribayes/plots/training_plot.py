@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from tribayes._errors import check_whole, refusal
+from tribayes._errors import check_whole, is_number, refusal
 from tribayes._text import minus, number, percent
 from tribayes.inference.history import History
 from tribayes.nn.table import PosteriorTable
@@ -85,6 +85,8 @@ def _draw_errors(ax: Axes, test_error: Series | None, final_error: float | None)
         largest = float(points[1].max())
         right.plot(*points, color=style.PURPLE, marker="D", markersize=3, label="test error (right)")
     if final_error is not None:
+        if not is_number(final_error) or not 0 <= final_error <= 1:
+            raise refusal("final_error", final_error, "be a share in [0, 1]", "pass wrong answers over examples")
         largest = max(largest, 2 * final_error)  # alone, it should not hide behind the legend
         label = f"final test error {percent(final_error, 2)} (right)"
         right.axhline(final_error, color=BLACK, linestyle=":", linewidth=1.5, label=label)

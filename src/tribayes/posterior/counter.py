@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from tribayes._errors import refusal
+from tribayes._errors import refusal, wrong_type
 
 _ROUNDS = 7
 _HIGH, _LOW = 0xD256, 0xD193  # halves of the multiplier
@@ -35,6 +35,8 @@ class CountedNormals:
     """
 
     def __init__(self, seed: Tensor, block: int = 0) -> None:
+        if not isinstance(seed, Tensor):
+            raise wrong_type("seed", seed, "be one number in an int64 tensor", "pass e.g. torch.tensor(0)")
         if seed.dtype != torch.int64 or seed.numel() != 1:
             raise refusal("seed", seed, "be one number in an int64 tensor", "pass e.g. torch.tensor(0)")
         self._seed, self._block = seed.reshape(()), block

@@ -11,6 +11,7 @@ All of it is summed over the last axis; a prior `Normal(loc, scale)` may be scal
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -164,13 +165,15 @@ class TridiagonalNormal(Distribution):
 
         Exact in law, from K + 1 independent normals per draw; `generator` is a torch.Generator or a seed.
         """
-        shape = torch.Size((*sample_shape, *self.batch_shape, self.size + 1))
+        shape = torch.Size((*_sample_shape(sample_shape), *self.batch_shape, self.size + 1))
         normals = normals_from(generator, shape, self.loc)
         noise = correlation.correlate(normals, *correlation.mixing(self._coefficient, self._tau))
         return self.loc + self.loc.abs() * noise
 
     def log_prob(self, value: Tensor) -> Tensor:
         """ln q(w), of shape sample + batch."""
+        if not isinstance(value, Tensor) or value.dtype != self.loc.dtype:
+            raise wrong_type("value", value, f"be a tensor of {self.loc.dtype}", "convert it with value.to(loc)")
         if value.shape[-1:] != self.event_shape:
             raise refusal("value", value, f"end in K = {self.size} entries", "give one weight vector per row")
         noise = (value - self.loc) / self.stddev
@@ -203,9 +206,15 @@ class FactorisedNormal(Independent[Normal]):
     def rsample(self, sample_shape: Any = (), generator: Randomness | CountedNormals = None) -> Tensor:
         """Draws of shape sample_shape + (..., K), differentiable in loc and scale."""
         loc, scale = self.base_dist.loc, self.base_dist.scale
-        shape = torch.Size(sample_shape) + loc.shape
+        shape = _sample_shape(sample_shape) + loc.shape
         normals = normals_from(generator, shape, loc)
         return torch.addcmul(loc, scale, normals)
+
+
+def _sample_shape(shape: Any) -> torch.Size:
+    if not isinstance(shape, Sequence) or not all(isinstance(n, int) and n >= 0 for n in shape):
+        raise wrong_type("sample_shape", shape, "be a sequence of whole numbers", "pass e.g. (5,), or ()")
+    return torch.Size(shape)
 
 
 def _check_loc(loc: Tensor) -> None:
@@ -218,7 +227,10 @@ def _check_loc(loc: Tensor) -> None:
 
 
 def _like(loc: Tensor, name: str, value: Tensor | float) -> Tensor:
-    tensor = torch.as_tensor(value, dtype=loc.dtype, device=loc.device)
+    try:
+        tensor = torch.as_tensor(value, dtype=loc.dtype, device=loc.device)
+    except (TypeError, ValueError, RuntimeError):  # as torch refuses words
+        raise wrong_type(name, value, "be a number or a tensor", f"pass e.g. {name}=0.1") from None
     if isinstance(value, Tensor) and value.dtype != loc.dtype:
         raise wrong_type(name, value, f"have the dtype of `loc`, {loc.dtype}", f"convert it with {name}.to(loc.dtype)")
     try:

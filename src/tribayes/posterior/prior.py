@@ -51,6 +51,9 @@ class Prior:
     scale: float | Tensor = 1.0
 
     def __post_init__(self) -> None:
+        for field in ("loc", "scale"):
+            if isinstance(value := getattr(self, field), Tensor) and value.is_complex():
+                raise wrong_type(field, value, "be real", "pass its real part")
         if isinstance(self.scale, Tensor):
             legal = torch.isfinite(self.scale) & (self.scale > 0)
             check_all("scale", self.scale, legal, "be finite and positive", "it is a standard deviation")

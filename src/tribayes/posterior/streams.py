@@ -77,6 +77,13 @@ def checked(randomness: Randomness) -> torch.Generator | Stream | None:
     return Stream((int(randomness),))
 
 
+def refuse_seeds(randomness: object) -> None:
+    """Refuse a tensor of seeds where no kernel draws that reads them."""
+    if isinstance(randomness, Tensor):
+        remedy = "a tensor of seeds is read by the kernels of a GPU alone"
+        raise wrong_type("generator", randomness, "be a torch.Generator, an integer seed or None", remedy)
+
+
 def generator_of(randomness: Randomness, device: torch.device) -> torch.Generator | None:
     """A generator on `device` for a seed or a stream; a generator as it is; None for torch's global one."""
     source = checked(randomness)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tribayes._errors import refusal
+from tribayes._errors import check_module, refusal
 from tribayes._text import format_table, percent
 from tribayes.inference.likelihood import Likelihood
 from tribayes.nn.convert import bayesian_modules, copied
@@ -101,6 +101,7 @@ def layer_report(
         spread = pred.epistemic.sqrt() if isinstance(pred, RegressionPredictive) else pred.std
         return float(pred.epistemic.mean()), float(spread.mean())
 
+    check_module("model", model)
     layers: dict[str, list[str]] = {}
     for name in chain.from_iterable(random_names(model)):
         layers.setdefault(name.rpartition(".")[0], []).append(escape(name))

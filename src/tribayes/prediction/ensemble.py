@@ -74,6 +74,8 @@ class Ensemble(HeldNetwork):
         loop: bool | None = None,
     ) -> None:
         seed = check_whole("seed", seed, "pass e.g. seed=0")
+        if dtype is not None and not isinstance(dtype, torch.dtype):
+            raise wrong_type("dtype", dtype, "be a torch.dtype", "pass e.g. torch.bfloat16")
         super().__init__(model)
         self.origin = Drawn(seed, tuple(numbers_of(samples)))
         self.likelihood = copy.deepcopy(likelihood_for(model, likelihood)).requires_grad_(False)

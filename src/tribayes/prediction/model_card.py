@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from tribayes._errors import check_whole, wrong_type
 from tribayes._files import path_of, store
 from tribayes._text import number
 from tribayes.inference.likelihood import Likelihood
@@ -58,6 +59,12 @@ def model_card(
     """
     model = bare(model)
     bayesian_modules(model)
+    told = {"title": title, "description": description, "intended_use": intended_use}
+    for name, text in (told | {"limitations": limitations, "training_data": training_data}).items():
+        if text is not None and not isinstance(text, str):
+            raise wrong_type(name, text, "be text", "pass Markdown")
+    if data_size is not None:
+        check_whole("data_size", data_size, "it counts the examples of training", least=1)
     likelihood = likelihood_of(model) if likelihood is None else likelihood
     network = type(to_deterministic(model)).__name__
     size = None if data_size is None else f"Examples: {number(data_size)}."

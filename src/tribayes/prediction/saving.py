@@ -91,7 +91,7 @@ def save(
         "calibrations": calibrations_of(model),
         "tribayes": import_module("tribayes").__version__,
         "torch": torch.__version__,
-        "notes": plain_values("notes", notes or {}),
+        "notes": plain_values("notes", {} if notes is None else notes),
     }
     tensors, shared = separate({plain_name(name): value for name, value in model.state_dict().items()}, "model")
     own, _ = separate({} if likelihood is None else likelihood.state_dict(), "likelihood")
@@ -135,6 +135,9 @@ def load(
     path = path_of("path", path)
     if not isinstance(net, nn.Module):
         raise wrong_type("net", net, "be a torch.nn.Module", "pass a network of the architecture that was saved")
+    for name, kind in (("family", family), ("likelihood", likelihood)):
+        if kind is not None and not isinstance(kind, type):
+            raise wrong_type(name, kind, "be a class", "pass the class itself, not an object of it")
     check_output(output)
     place = None if device is None else _place(device)
     tensors, facts = _read(path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from tribayes import plots
-from tribayes._errors import refusal
+from tribayes._errors import refusal, wrong_type
 from tribayes._text import level_text, number, percent
 from tribayes.inference.history import History
 from tribayes.nn.convert import bayesian_modules
@@ -128,6 +128,8 @@ class _Case:
 
 def add_notes(page: Report, notes: Sequence[str]) -> None:
     """A section about the data, where there is something to say."""
+    if isinstance(notes, str) or not isinstance(notes, Sequence):
+        raise wrong_type("notes", notes, "be a sequence of sentences", 'pass e.g. notes=["Test images alone."]')
     section = page.section("The data") if notes else None
     for note in notes:
         assert section is not None

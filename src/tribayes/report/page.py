@@ -16,7 +16,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from tribayes._errors import is_number, refusal, wrong_type
-from tribayes._files import make_folder, store
+from tribayes._files import make_folder, path_of, store
 from tribayes._text import minus, number, printable
 
 _LEAST_DECIMALS, _MOST_DECIMALS = 2, 4
@@ -77,7 +77,12 @@ class Section:
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "") -> Self:
         """A table; a column of numbers (None is an empty cell) stands to the right, a wide table scrolls by itself."""
+        for name, cells in (("header", header), ("rows", rows)):
+            if isinstance(cells, str) or not isinstance(cells, Sequence):
+                raise wrong_type(name, cells, "be a sequence", "pass a list")
         for place, row in enumerate(rows):
+            if isinstance(row, str) or not isinstance(row, Sequence):
+                raise wrong_type(f"rows[{place}]", row, "be a sequence of cells", "pass a list")
             if len(row) != len(header):
                 remedy = "give every row a cell for each column"
                 raise refusal(f"rows[{place}]", row, f"have {len(header)} cells, as the header has", remedy)
@@ -101,6 +106,8 @@ class Section:
 
     def definitions(self, meanings: Mapping[str, str]) -> Self:
         """Terms and what they mean."""
+        if not isinstance(meanings, Mapping):
+            raise wrong_type("meanings", meanings, "be a dict term -> meaning", "pass e.g. {'level': 'what it means'}")
         items = "".join(f"<dt>{_safe(term)}</dt><dd>{_safe(text)}</dd>\n" for term, text in meanings.items())
         return self._add(f"<dl>\n{items}</dl>\n", beside=False)
 
@@ -153,7 +160,7 @@ class Report:
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the page, whole or not at all, making its folder; returns the path."""
-        target = Path(path)
+        target = path_of("path", path)
         if target.is_dir():
             raise refusal("path", str(target), "be a file, not a folder", "add a name, such as report.html")
         make_folder(target.parent)
@@ -161,9 +168,9 @@ class Report:
         return target
 
 
-def _safe(text: str) -> str:
+def _safe(text: object) -> str:
     """`text` for any place in HTML, attributes included; a percent sign never begins a line."""
-    return escape(printable(text, keep="\n\t")).replace(" %", "\u00a0%")
+    return escape(printable(str(text), keep="\n\t")).replace(" %", "\u00a0%")
 
 
 def _column(place: int, name: str, cells: Sequence[object]) -> list[str]:

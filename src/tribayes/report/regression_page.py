@@ -11,13 +11,14 @@ from matplotlib.axes import Axes
 from torch import Tensor, nn
 
 from tribayes import plots
-from tribayes._errors import refusal
+from tribayes._errors import refusal, wrong_type
 from tribayes._text import level_text, percent
 from tribayes.inference.history import History
 from tribayes.plots.style import check_type, drawn
 from tribayes.prediction import RegressionPredictive
 from tribayes.prediction.predictive_base import DEFAULT_LEVELS
 from tribayes.prediction.samples import Drawn
+from tribayes.prediction.source import check_levels
 from tribayes.prediction.summary import ScoreRow, origin
 from tribayes.report.classification_page import add_notes, add_posterior, add_training
 from tribayes.report.page import Report, Section
@@ -68,8 +69,11 @@ def regression_report(
         'report.html'
     """
     check_type("pred", pred, RegressionPredictive)
+    check_levels(levels)
     if pred.mean.shape[1:] != (1,) or not levels:
         raise refusal("pred, levels", (pred, levels), "be of one value each, with a level or more", "pick one output")
+    if bounds is not None:
+        _check_bounds(bounds, pred.mean.shape)
     truth, level = pred.checked_targets(targets), levels[0]
     summary = pred.summary(truth, levels)
     seed = f" (seed {pred.origin.seed})" if isinstance(pred.origin, Drawn) else ""
@@ -88,6 +92,13 @@ def regression_report(
         add_training(page.section("Training"), history)
     page.section("Words").definitions(_WORDS)
     return page.write(path)
+
+
+def _check_bounds(bounds: object, shape: tuple[int, ...]) -> None:
+    sides = bounds if isinstance(bounds, tuple | list) else ()
+    if len(sides) != 2 or not all(isinstance(side, Tensor) and side.shape == shape for side in sides):
+        remedy = "pass what intervals() returned"
+        raise wrong_type("bounds", bounds, f"be (lower, upper), tensors of the shape {tuple(shape)}", remedy)
 
 
 def _add_values(section: Section, pred: RegressionPredictive, truth: Tensor, level: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import refusal
+from tribayes._errors import check_module, refusal, wrong_type
 from tribayes._text import format_table, percent, printable
 from tribayes.nn.answer import counted, remembered_output
 from tribayes.nn.module import BayesianModule
@@ -49,6 +49,9 @@ def evaluate(model: nn.Module, test: Examples, seed: int, samples: int = 200, pr
         >>> found["examples_tested"], sorted(found["certain"])
         (40, ['0.95', '0.99'])
     """
+    check_module("model", model)
+    if not isinstance(test, Examples):
+        raise wrong_type("test", test, "be Examples", "pass tb.runs.Examples(inputs, targets)")
     if not test.are_labelled:
         remedy = "judge a regression by tribayes.predict(model, x, likelihood=...).summary(y)"
         raise refusal("test", test.targets, "have classes for targets, int64 of shape (N,)", remedy)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from itertools import takewhile, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -24,6 +24,7 @@ from tribayes.runs.trainer import WINDOW
 Show = Callable[[int, Callable[[], str]], None]  # (iteration, what to say of it); called often, draws when it is time
 
 _SECONDS_BETWEEN = {True: 0.2, False: 10.0}  # what is shown in a terminal, and elsewhere
+_MOST_LINE = 2**20  # bytes of a record
 _INTERVALS = (10, 20, 50, 100, 200, 500, WINDOW)  # each divides WINDOW, so no record needs losses of two windows
 _SEAL = "sha256"  # key of a line's checksum
 _FEWEST = 20  # records per run, where it is long enough
@@ -85,12 +86,18 @@ def add_record(path: Path, record: Record) -> None:
 def read_records(path: Path) -> list[Record]:
     """All records; an error that names the line where one is damaged, or the first after some that are missing."""
     records: list[Record] = []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(_lines(path), 1):
         record = _parsed(line)
         if record is None or not _follows(record.iteration, [each.iteration for each in (*records[:1], *records[-1:])]):
             raise ValueError(f"{path} is damaged in line {number}; resume its run, or start anew in another folder.")
         records.append(record)
     return records
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """One in memory at a time, and of one that no record fills, a part: junk of any length ends at its first."""
+    with path.open("rb") as file:
+        yield from iter(lambda: file.readline(_MOST_LINE), b"")
 
 
 def _follows(iteration: int, first_and_last: Sequence[int]) -> bool:
@@ -101,9 +108,13 @@ def _follows(iteration: int, first_and_last: Sequence[int]) -> bool:
 
 def cut_back(path: Path, iteration: int, iterations: int) -> None:
     """Drop what was written after `iteration`, as a resumed run will write it again; what was before must be there."""
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    parsed = takewhile(lambda record: record is not None and record.iteration <= iteration, map(_parsed, lines))
-    held = [record.iteration for record in parsed if record is not None]
+    held, kept = [], b""
+    for line in _lines(path) if path.exists() else ():
+        record = _parsed(line)
+        if record is None or record.iteration > iteration:
+            break
+        held.append(record.iteration)
+        kept += line
     every = interval_of(iterations)
     wanted = sorted({*range(every, iteration + 1, every), *([iteration] if iteration == iterations else [])})
     if held != wanted:
@@ -112,8 +123,8 @@ def cut_back(path: Path, iteration: int, iterations: int) -> None:
             f"{path} is damaged: its record of iteration {missing:,} is missing or not expected, while the checkpoint "
             f"is of iteration {iteration:,}; restore it, or start anew in another folder."
         )
-    if len(held) < len(lines) or not path.exists():
-        store(path, b"".join(lines[: len(held)]))
+    if not path.exists() or len(kept) < path.stat().st_size:
+        store(path, kept)
 
 
 def _parsed(line: bytes) -> Record | None:

@@ -12,6 +12,7 @@ from tribayes._errors import refusal
 from tribayes.prediction.conformal import Conformal, conformalise
 from tribayes.prediction.predict import predict
 from tribayes.prediction.predictive import ClassPredictive, RegressionPredictive
+from tribayes.prediction.source import check_levels
 from tribayes.tables.scaling import Scaling, rows_of
 
 
@@ -83,6 +84,7 @@ class FittedTable:
         pred = self.predict(rows)
         if not isinstance(pred, ClassPredictive):
             raise refusal("rows", pred, "be asked for their classes, but values were learned", "use intervals(...)")
+        check_levels([level])
         if self.conformal is not None:
             return self.conformal.sets(pred, level)
         ordered, order = pred.mean.sort(dim=-1, descending=True, stable=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import check_all, refusal, wrong_type
+from tribayes._errors import check_all, check_whole, refusal, wrong_type
 from tribayes.inference.fit import fit
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
 from tribayes.inference.memory import likelihood_of
@@ -65,8 +65,14 @@ def fit_table(
         >>> sorted(fitted.trials), fitted.rows, fitted.conformal
         ([0.048..., 1.0], 161, Conformal('values', 39 held-out examples))
     """
-    recipe = recipe or Recipe()
+    recipe = Recipe() if recipe is None else recipe
     _check(inputs, targets)
+    if not isinstance(recipe, Recipe):
+        raise wrong_type("recipe", recipe, "be a Recipe", "pass e.g. tb.tables.Recipe(steps=500)")
+    if not -(2**63) <= check_whole("seed", seed, "pass e.g. seed=0") < 2**64:
+        raise refusal("seed", seed, "have at most 64 bits, as torch's own", "pass e.g. seed=0")
+    if classes is not None:
+        check_whole("classes", classes, "it counts them", least=2)
     if not targets.is_floating_point():
         classes = classes or int(targets.max()) + 1
     held = recipe.calibrate and _enough(len(inputs))
@@ -210,7 +216,7 @@ def _check(inputs: object, targets: object) -> None:
     for name, value in (("inputs", inputs), ("targets", targets)):
         if not isinstance(value, Tensor):
             raise wrong_type(name, value, "be a tensor", f"pass torch.from_numpy({name})")
-        if not len(value):
+        if value.ndim == 0 or not len(value):
             raise refusal(name, value, "have rows", "check the table")
         if value.is_floating_point():
             check_all(name, value, value.isfinite(), "be finite", "fill in or drop what is missing")

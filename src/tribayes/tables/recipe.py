@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
 
-from tribayes._errors import check_positive, check_whole, refusal, wrong_type
+from tribayes._errors import check_positive, check_whole, is_number, refusal, wrong_type
 
 Network = Callable[[int, int], nn.Module]
 """(inputs, outputs) → a network from (N, inputs) to (N, outputs)."""
@@ -59,9 +60,15 @@ class Recipe:
             requirement = "be a function of the numbers of inputs and outputs"
             remedy = "pass a function that makes a new network each time, e.g. lambda inputs, outputs: nn.Linear(...)"
             raise wrong_type("network", self.network, requirement, remedy)
+        if isinstance(self.kl_weights, str) or not isinstance(self.kl_weights, Sequence):
+            raise wrong_type("kl_weights", self.kl_weights, "be a sequence of weights", 'pass e.g. ("auto", 1.0)')
+        if not isinstance(self.device, str):
+            raise wrong_type("device", self.device, "be text", 'pass "cpu" or "cuda"')
         if not self.kl_weights:
             raise refusal("kl_weights", self.kl_weights, "have at least one", 'pass e.g. ("auto",)')
         check_whole("steps", self.steps, "it counts steps of training", least=1)
         check_whole("batch_size", self.batch_size, "it counts rows", least=1)
         check_whole("samples", self.samples, "it counts networks that answer, such as 200", least=2)
         check_positive("lr", self.lr, "it is a learning rate, such as 0.01")
+        if not is_number(self.weight_decay) or not 0 <= self.weight_decay < math.inf:
+            raise refusal("weight_decay", self.weight_decay, "be finite and not negative", "pass e.g. 0.01, or 0")

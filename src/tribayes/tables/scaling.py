@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tribayes._errors import refusal, wrong_type
+
 DTYPE = torch.float64  # so that a row's answer does not depend on the rows beside it; small networks lose no time by it
 
 
@@ -33,6 +35,11 @@ class Scaling:
 
     def into(self, rows: Tensor) -> Tensor:
         """Rows in these units."""
+        if not isinstance(rows, Tensor) or rows.is_complex():
+            raise wrong_type("rows", rows, "be a tensor of real numbers", "pass torch.from_numpy(rows)")
+        if rows.ndim != 2 or rows.shape[1] != len(self.mean):
+            requirement = f"have the shape (N, {len(self.mean)}), as the table that was learned"
+            raise refusal("rows", rows, requirement, "pass the same columns, in the same order")
         return (rows.to(DTYPE) - self.mean) / self.spread
 
     def back(self, rows: Tensor) -> Tensor:
@@ -42,4 +49,6 @@ class Scaling:
 
 def rows_of(targets: Tensor) -> Tensor:
     """Values as rows: (N,) as (N, 1)."""
+    if not isinstance(targets, Tensor):
+        raise wrong_type("targets", targets, "be a tensor", "pass torch.from_numpy(targets)")
     return targets.unsqueeze(-1) if targets.ndim == 1 else targets

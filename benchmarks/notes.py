@@ -1,4 +1,5 @@
-"""The measured parts of docs/estimators.md, docs/design.md and docs/serving.md from the stored results.
+"""The measured parts of docs/estimators.md, docs/design.md, docs/serving.md and docs/playground.md from the stored
+results.
 
     python -m benchmarks.notes           # write them
     python -m benchmarks.notes --check   # are they up to date?
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.performance.markdown import by_name, number
-from benchmarks.store import RESULTS, ROOT
+from benchmarks.serve_page import load_text, speed_text
+from benchmarks.store import RESULTS, ROOT, stored
 from pages.files import out_of_date, with_block, write_texts
 from pages.markdown import markdown_table
 
@@ -57,6 +59,10 @@ def texts(results: Path, docs: Path) -> dict[Path, str]:
         },
         "design.md": {"allocator": allocator_sentence(allocator)},
         "serving.md": {"ensemble": ensemble_table(ensemble)},
+        "playground.md": {
+            "speed": speed_text(next(stored("serve", results), None)),
+            "load": load_text(next(stored("serve_load", results), None)),
+        },
     }
     found = {}
     for name, blocks in parts.items():
@@ -67,11 +73,11 @@ def texts(results: Path, docs: Path) -> dict[Path, str]:
     return found
 
 
-def variance_table(stored: Mapping[str, Any]) -> str:
+def variance_table(measured: Mapping[str, Any]) -> str:
     """Gradient variances and times of the estimators, relative to one plain draw's."""
-    groups = list(stored["subjects"][0]["rows"][0]["variance"])
+    groups = list(measured["subjects"][0]["rows"][0]["variance"])
     body = []
-    for subject in stored["subjects"]:
+    for subject in measured["subjects"]:
         after = subject["subject"].partition(", ")[2].removeprefix("run of ")
         base = next(row for row in subject["rows"] if (row["estimator"], row["samples"]) == ("plain", 1))
         for row in subject["rows"]:
@@ -83,10 +89,10 @@ def variance_table(stored: Mapping[str, Any]) -> str:
     return markdown_table(["after", "estimator", "samples", "NLL", *titles, "time"], body)
 
 
-def moments_table(stored: Mapping[str, Any]) -> str:
+def moments_table(measured: Mapping[str, Any]) -> str:
     """Moments and 200 samples beside 10,000 samples."""
     body = []
-    for name, result in zip(_numbered(stored["results"]), stored["results"], strict=True):
+    for name, result in zip(_numbered(measured["results"]), measured["results"], strict=True):
         for way, errors in result["errors"].items():
             shares = [f"{100 * errors[key]:.1f} %" for key in ("label", "certain", "too_sure")]
             spread = [f"{100 * errors['std']:.1f} %", f"{errors['std_ratio']:.3f}"]
@@ -98,9 +104,9 @@ def moments_table(stored: Mapping[str, Any]) -> str:
     return markdown_table([*header, 'same "quite certain"', "wrongly certain", "seconds"], body)
 
 
-def half_sentence(stored: Mapping[str, Any]) -> str:
+def half_sentence(measured: Mapping[str, Any]) -> str:
     """What half precision changes, over all networks."""
-    halves = [result["half"] for result in stored["results"]]
+    halves = [result["half"] for result in measured["results"]]
     means = [half["mean"] for half in halves]
     largest, spread = max(half["largest_mean"] for half in halves), max(half["std"] for half in halves)
     same = [min(half[key] for half in halves) for key in ("label", "certain")]
@@ -112,10 +118,10 @@ def half_sentence(stored: Mapping[str, Any]) -> str:
     )
 
 
-def allocator_sentence(stored: Mapping[str, Any]) -> str:
+def allocator_sentence(measured: Mapping[str, Any]) -> str:
     """The time of a step with freed memory kept, relative to without; indented, for it is part of a list."""
     words = []
-    for case in stored["figures"]["cases"]:
+    for case in measured["figures"]["cases"]:
         lower, middle, upper = by_name(case["timings"])["kept"]["ratio"]
         words.append(f"{_NETWORKS[case['experiment']]} {middle:.2f} ({lower:.2f} to {upper:.2f})")
     return f"  Kept, a step takes this share of the time, median and quartiles: {', '.join(words)}.\n  "

@@ -1,10 +1,11 @@
 """A server under load: requests a second, times, errors, whether answers stay the same, whether memory grows.
 
-    python -m benchmarks.serve_load [--seconds 60] [--clients 1 8 32] [--quick]
+    python -m benchmarks.serve_load [--seconds 60] [--clients 1 8 32] [--requests 100000] [--quick]
 
 `tribayes serve` runs as a process of its own on this machine's loopback; so many clients each ask without a pause for
-so many seconds, then it is told to end. An answer under load is compared with the one to the same image asked alone.
-Memory is what the process holds before and after. Kept in benchmarks/results/serve_load-cpu.json.
+so many seconds. An answer under load is compared with the one to the same image asked alone. Then eight clients ask so
+many requests, and what the process holds in memory is noted 20 times on the way; then it is told to end. Kept in
+benchmarks/results/serve_load-cpu.json.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic, perf_counter, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -34,11 +35,14 @@ IMAGES = 20
 TOLERANCE = 5e-6  # of a probability: roundings depend on how many are asked about at once
 MOST_SECONDS = 600
 
+_LOOKS, _CLIENTS = 20, 8  # while memory is watched
+
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help=f"for each load, at most {MOST_SECONDS}")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--requests", type=int, default=100_000, help="while memory is watched")
     parser.add_argument("--iterations", type=int, default=300, help="of the training before it")
     parser.add_argument("--quick", action="store_true", help="nothing is kept")
     arguments = parser.parse_args(words)
@@ -58,14 +62,20 @@ def main(words: Sequence[str] | None = None) -> None:
         try:
             port = _port(server)
             alone = [_ask(http.client.HTTPConnection("127.0.0.1", port), body)[1] for body in bodies]
-            loads = [_load(port, server.pid, clients, seconds, bodies, alone) for clients in arguments.clients]
+            loads = [_load(port, clients, seconds, bodies, alone) for clients in arguments.clients]
+            held = _memory(port, server.pid, arguments.requests, bodies, alone)
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(30)
-    header = ["clients", "requests/s", "p50, ms", "p99, ms", "errors", "changed answers", "MB before", "MB after"]
+            ended = server.wait(60)
+    header = ["clients", "requests", "requests/s", "p50, ms", "p99, ms", "errors", "changed answers"]
     print(format_table(header, [list(load.values()) for load in loads]))
+    print(
+        f"\nmemory over {held['requests']:,} requests, MB: {', '.join(f'{each:.0f}' for each in held['megabytes'])}; "
+        f"{held['errors']} errors, {held['changed']} changed answers; the server ended with {ended}"
+    )
     if not arguments.quick:
-        store.save("serve_load", machine.describe(torch.device("cpu")), {"loads": loads}, store.RESULTS, quick=False)
+        figures = {"loads": loads, "memory": held, "ended_with": ended}
+        store.save("serve_load", machine.describe(torch.device("cpu")), figures, store.RESULTS, quick=False)
 
 
 def _port(server: subprocess.Popen[str]) -> int:
@@ -93,15 +103,51 @@ def _ask(connection: http.client.HTTPConnection, body: bytes) -> tuple[int, Any]
     return reply.status, json.loads(reply.read())
 
 
-def _load(
-    port: int, process: int, clients: int, seconds: float, bodies: list[bytes], alone: list[Any]
-) -> dict[str, float]:
-    before, ends = _megabytes(process), monotonic() + seconds
+class _Told(NamedTuple):
+    """What clients met: how long each answer took, in seconds, and how many were none, or other than alone."""
 
-    def client(number: int) -> tuple[list[float], Counter[str]]:
+    times: list[float]
+    wrong: Counter[str]
+
+
+def _load(port: int, clients: int, seconds: float, bodies: list[bytes], alone: list[Any]) -> dict[str, float]:
+    """So many clients for so many seconds."""
+    started, ends = perf_counter(), monotonic() + seconds
+    told = _asked(port, clients, lambda _: monotonic() < ends, bodies, alone)
+    took, times = perf_counter() - started, sorted(told.times)
+    return {
+        "clients": clients,
+        "requests": len(times),
+        "requests_per_second": len(times) / took,
+        "p50_ms": 1e3 * times[len(times) // 2],
+        "p99_ms": 1e3 * times[int(0.99 * len(times))],
+        "errors": told.wrong["errors"],
+        "changed": told.wrong["changed"],
+    }
+
+
+def _memory(port: int, process: int, requests: int, bodies: list[bytes], alone: list[Any]) -> dict[str, Any]:
+    """What the server holds at the start and after each twentieth of so many requests."""
+    held, wrong, part = [_megabytes(process)], Counter[str](), -(-requests // (_LOOKS * _CLIENTS))
+    for _ in range(_LOOKS):
+        wrong += _asked(port, _CLIENTS, lambda done: done < part, bodies, alone).wrong
+        held.append(_megabytes(process))
+    return {
+        "requests": _LOOKS * _CLIENTS * part,
+        "clients": _CLIENTS,
+        "megabytes": held,
+        "errors": wrong["errors"],
+        "changed": wrong["changed"],
+    }
+
+
+def _asked(port: int, clients: int, goes_on: Callable[[int], bool], bodies: list[bytes], alone: list[Any]) -> _Told:
+    """Clients that ask without a pause, each as long as `goes_on` says to how much it has asked."""
+
+    def client(number: int) -> _Told:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        times, wrong = [], Counter[str]()
-        while monotonic() < ends:
+        times, wrong = list[float](), Counter[str]()
+        while goes_on(len(times)):
             which = (number + len(times)) % len(bodies)
             started = perf_counter()
             try:
@@ -113,22 +159,11 @@ def _load(
             wrong["errors"] += status != 200
             wrong["changed"] += status == 200 and not _same(answer, alone[which])
         connection.close()
-        return times, wrong
+        return _Told(times, wrong)
 
     with ThreadPoolExecutor(clients) as pool:
         done = list(pool.map(client, range(clients)))
-    times = sorted(time for each, _ in done for time in each)
-    wrong = sum((counts for _, counts in done), Counter[str]())
-    return {
-        "clients": clients,
-        "requests_per_second": len(times) / seconds,
-        "p50_ms": 1e3 * times[len(times) // 2],
-        "p99_ms": 1e3 * times[int(0.99 * len(times))],
-        "errors": wrong["errors"],
-        "changed": wrong["changed"],
-        "megabytes_before": before,
-        "megabytes_after": _megabytes(process),
-    }
+    return _Told([time for each in done for time in each.times], sum((each.wrong for each in done), Counter[str]()))
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -154,8 +154,8 @@ function convolution(figure) {
     curve(1, "fig-curve-quiet");
     curve(Math.max(ratio, 0.12), "fig-curve");
     text(svg, 480, 24, "noise of the output", { "text-anchor": "middle" });
-    text(svg, 480, 214, `${minus(ratio)} × that without correlation`, { "text-anchor": "middle", class: "fig-text fig-strong" });
-    text(svg, 480, 240, "grey: ρ = 0", { "text-anchor": "middle" });
+    text(svg, 480, 214, `${minus(ratio)} × as wide`, { "text-anchor": "middle", class: "fig-text fig-strong" });
+    text(svg, 480, 240, "as without correlation (grey)", { "text-anchor": "middle" });
     return `With ρ = ${minus(rho)} and a ${rough < 0.3 ? "smooth" : rough > 0.7 ? "rough" : "half rough"} input, the output's standard deviation is ${minus(ratio)} times that of uncorrelated weights.`;
   });
 }

@@ -22,7 +22,7 @@ from tribayes.own.fitting import OwnRequest, data_named, train_own
 from tribayes.own.judging import compared, judge
 from tribayes.own.own_run import OwnRun
 from tribayes.own.page import write_page
-from tribayes.own.setting import changeable, is_own
+from tribayes.own.setting import TABLE, changeable, is_own
 from tribayes.prediction import ClassificationSummary
 from tribayes.recipes.examples import load_examples
 from tribayes.recipes.experiments import EXPERIMENTS
@@ -257,7 +257,9 @@ def serve(
     ] = None,
     name: Annotated[list[str] | None, typer.Option(help="Another name by which the server may be called.")] = None,
     data_dir: DataDir = None,
+    network: Network = None,
     samples: Annotated[int, typer.Option(min=2, max=2000, help="How many networks to draw.")] = 200,
+    seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="After which an answer is given up.")] = 10.0,
     threads: Threads = None,
 ) -> None:
     """Open a page on which to watch a network doubt: draw, distort, click; with a JSON interface beside it."""
@@ -267,15 +269,21 @@ def serve(
         remedy = "install it with: pip install 'tribayes[serve]'"
         raise ImportError(f"the page is served with {error.name}, which is not installed; {remedy}") from error
     from tribayes.serve.home import embedded_run
+    from tribayes.serve.service import Limits
     from tribayes.serve.subject import Subject
+    from tribayes.serve.table import TableSubject
 
     if threads is not None:
         torch.set_num_threads(threads)
     found = embedded_run() if run is None else _opened(run)
-    if not isinstance(found, RecipeRun):
-        remedy = "ask it by `tribayes predict`"
-        raise refusal("RUN", str(run), "be of an experiment (`tribayes experiments`), not of data of your own", remedy)
-    serve_until_told(Subject(found, data_dir, samples), host, port, token, tuple(name or ()))
+    own = isinstance(found, OwnRun)
+    _check_options(own, network=network, data_dir=data_dir)
+    subject: Subject | TableSubject
+    if isinstance(found, OwnRun) and found.setting.kind == TABLE:
+        subject = TableSubject(found, samples, network)
+    else:
+        subject = Subject(found, data_dir, samples, network)
+    serve_until_told(subject, host, port, token, tuple(name or ()), Limits(seconds=seconds))
 
 
 @app.command()

@@ -1,4 +1,5 @@
-"""The measured parts of docs/estimators.md, docs/design.md and docs/serving.md are those of the stored files."""
+"""The measured parts of docs/estimators.md, docs/design.md, docs/serving.md and docs/playground.md are those
+of the stored files."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import notes
+from benchmarks.serve_page import load_text, speed_text
 from benchmarks.store import RESULTS
 
 
@@ -17,7 +19,7 @@ def test_the_committed_pages_are_up_to_date() -> None:
 
 
 def test_a_page_that_was_changed_is_named_and_written_again(tmp_path: Path) -> None:
-    for name in ("estimators.md", "design.md", "serving.md"):
+    for name in ("estimators.md", "design.md", "serving.md", "playground.md"):
         copy(notes.DOCS / name, tmp_path)
     page = tmp_path / "design.md"
     before = page.read_text()
@@ -42,6 +44,24 @@ def test_variances_and_times_are_relative_to_one_plain_draw() -> None:
         "| 20 iterations | plain | 1 | 0.1000 ± 0.0200 | 1.00 | 1.00 | 1.00 |",
         "| 20 iterations | local | 2 | 0.1000 ± 0.0200 | 0.25 | 1.00 | - |",
     ]
+
+
+MACHINE = {"machine": {"name": "a CPU", "threads": 2, "torch": "2.13.0"}}
+
+
+def test_what_a_server_was_measured_to_do_is_said_and_nothing_else() -> None:
+    ways = {"server": {"p50_ms": 30.0, "p99_ms": 41.0}, "browser": {"p50_ms": 60.0, "p99_ms": 81.0}}
+    pad = {"run": "digits", "images": 360, "drawn": 0.95, "plain": 0.955}
+    said = speed_text({**MACHINE, "figures": {"digits": ways, "pad": [pad]}})
+    assert said.startswith("On a CPU, 2 threads, torch 2.13.0:\n\n| network |")
+    assert "| the digits' network, 8×8 | in the server | 30 | 41 |" in said
+    assert "Of the 360 test images of `digits` 95.00 % are right through the pad, and 95.50 % without it." in said
+    load = {"clients": 8, "requests": 5000, "requests_per_second": 83.3, "p50_ms": 90.0, "p99_ms": 140.0}
+    held = {"requests": 100000, "clients": 8, "megabytes": [500.0, 510.0, 512.0, 511.0], "errors": 0, "changed": 0}
+    said = load_text({**MACHINE, "figures": {"loads": [load | {"errors": 0, "changed": 0}], "memory": held}})
+    assert "| 8 | 5,000 | 83 | 90 | 140 | 0 | 0 |" in said
+    assert "held 500 MB at the start, 510 after a twentieth of them, 511 at the end and 512 at most" in said
+    assert (speed_text(None), load_text(None)) == ("", "")
 
 
 def moments(subject: str, agree: float, seconds: float) -> dict[str, Any]:

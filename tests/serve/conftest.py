@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,10 +16,14 @@ pytest.importorskip("sklearn", reason="the digits are scikit-learn's")
 from fastapi.testclient import TestClient
 
 from tests.recipes.small import session
-from tests.serve.serving import Served, client_of
+from tests.serve.serving import PATIENCE, Served, client_of, serving
 from tribayes.recipes.recipe_run import RecipeRun
 from tribayes.runs import train_sessions
+from tribayes.serve.service import Limits
 from tribayes.serve.subject import Subject
+
+if TYPE_CHECKING:
+    from selenium.webdriver.remote.webdriver import WebDriver
 
 
 @pytest.fixture(scope="session")
@@ -43,30 +43,15 @@ def subject(run: Path) -> Subject:
 
 @pytest.fixture
 def client(subject: Subject) -> Iterator[TestClient]:
-    with client_of(subject) as made:
+    with client_of(subject, limits=Limits(seconds=PATIENCE)) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def served(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """`tribayes serve`, as a process that writes down every connection it makes."""
-    watched = tmp_path_factory.mktemp("served") / "connections"
-    watched.touch()
-    words = [sys.executable, "-m", "tests.serve.watched", str(watched), "serve", str(run), "--port", "0"]
-    process = subprocess.Popen(
-        [*words, "--threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    )
-    assert process.stdout is not None
-    said = ""
-    while not (found := re.search(r"http://\S+?:\d+", said)):
-        line = process.stdout.readline()
-        assert line, process.communicate()[1]
-        said += line
-    made = Served(found[0], process, watched)
-    yield made
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    with serving(run, tmp_path_factory.mktemp("served")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -75,3 +60,19 @@ def chromium() -> str:
     if found is None or shutil.which("chromedriver") is None:
         pytest.skip("no chromium with its driver is installed: apt-get install chromium chromium-driver")
     return found
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
+    from tests.serve.browsing import a_browser
+
+    with a_browser(chromium, tmp_path_factory.mktemp("profile")) as made:
+        yield made
+
+
+@pytest.fixture
+def picture(browser: WebDriver, tmp_path: Path) -> Callable[[str], None]:
+    """Take a screenshot of the whole page and keep it under a name."""
+    from tests.serve.browsing import photograph
+
+    return lambda name: photograph(browser, tmp_path, name)

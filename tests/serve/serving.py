@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -19,24 +23,66 @@ from tribayes.serve.app import create_app
 from tribayes.serve.gallery import png
 from tribayes.serve.subject import Subject
 
+PATIENCE = 120.0  # seconds until something has gone wrong; a busy machine may take many, and waits end when it comes
+
 
 class Served(NamedTuple):
-    """A server: its address, its process, and the file of its connections."""
+    """A server: its address, its process, and the files of its connections and of what it logs."""
 
     address: str
     process: subprocess.Popen[str]
     watched: Path
+    log: Path
+
+    def end(self) -> None:
+        """Tell it to end, and wait until it has."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=PATIENCE)
 
 
 @contextmanager
-def client_of(subject: Subject, wait: bool = True, patience: float = 30, **options: Any) -> Iterator[TestClient]:
+def serving(run: Path, folder: Path) -> Iterator[Served]:
+    """`tribayes serve RUN` as a process of its own, which writes down whom it connects to. Its log goes to a file: a
+    pipe that nobody reads would be full after some hundred requests, and then stop it."""
+    watched, log = folder / "connections", folder / "log"
+    watched.touch()
+    words = [sys.executable, "-m", "tests.serve.watched", str(watched), "serve", str(run), "--port", "0"]
+    words += ["--threads", "1", "--seconds", str(int(PATIENCE))]
+    with log.open("w") as file:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=file, text=True, env=os.environ)
+    try:
+        assert process.stdout is not None
+        said = ""
+        while not (found := re.search(r"http://\S+?:\d+", said)):
+            line = process.stdout.readline()
+            assert line, log.read_text()
+            said += line
+        made = Served(found[0], process, watched, log)
+        yield made
+        if process.poll() is None:
+            made.end()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def until(holds: Callable[[], Any], seconds: float = PATIENCE, what: str = "it") -> Any:
+    """Wait for something that becomes true, and return it."""
+    ends = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < ends, f"{what} never came"
+        time.sleep(0.02)
+    return found
+
+
+@contextmanager
+def client_of(subject: Subject, wait: bool = True, patience: float = PATIENCE, **options: Any) -> Iterator[TestClient]:
     """A client of a server that is ready, unless it is not waited for."""
     app = create_app(subject, hosts=("testserver",), **options)
     with TestClient(app, raise_server_exceptions=False) as client:
-        ends = time.monotonic() + patience
-        while wait and client.get("/readyz").status_code != 200:
-            assert time.monotonic() < ends
-            time.sleep(0.01)
+        if wait:
+            until(lambda: client.get("/readyz").status_code == 200, patience, "readiness")
         yield client
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 import tribayes as tb
-from tests.serve.serving import client_of, file_of, on_the_pad, stroke
+from tests.serve.serving import PATIENCE, client_of, file_of, on_the_pad, stroke, until
 from tribayes.recipes.recipe_run import RecipeRun
 from tribayes.runs import Examples
 from tribayes.runs.evaluation import sampled_answers
@@ -201,10 +203,22 @@ def test_a_token_is_asked_for(subject: Subject) -> None:
 def test_who_asks_beside_changes_nothing(client: TestClient, subject: Subject) -> None:
     pads = [on_the_pad(image) for image in subject.images[:24]]
     alone = [ask(client, pad).json() for pad in pads]
-    before = client.app.state.service.batcher.batches
-    with ThreadPoolExecutor(12) as pool:
-        together = list(pool.map(lambda pad: ask(client, pad).json(), pads))
-    assert client.app.state.service.batcher.batches - before < len(pads)
+    batcher, may_go_on = client.app.state.service.batcher, Event()
+    before = batcher.batches
+    asking, begun = subject.ask, list[int]()
+
+    def ask_when_told(network: str, images: torch.Tensor) -> torch.Tensor:
+        begun.append(len(images))
+        assert may_go_on.wait(PATIENCE)
+        return asking(network, images)
+
+    batcher._ask = ask_when_told  # so that those who come meanwhile wait, however fast or slow the machine is
+    with ThreadPoolExecutor(len(pads)) as pool:
+        answers = [pool.submit(lambda pad=pad: ask(client, pad).json()) for pad in pads]
+        until(lambda: begun and begun[0] + batcher.waiting == len(pads))
+        may_go_on.set()
+        together = [answer.result() for answer in answers]
+    assert batcher.batches - before == len(begun) == 1 + math.ceil((len(pads) - begun[0]) / Limits().together)
     for one, other in zip(alone, together, strict=True):
         assert one["probabilities"] == pytest.approx(other["probabilities"], abs=5e-6)
         assert one["certain"] == other["certain"]
@@ -224,14 +238,22 @@ def test_too_many_and_too_slow_are_told_so(subject: Subject, monkeypatch: pytest
         raise ValueError("it is never ready")
 
 
-def test_before_the_networks_are_drawn_it_says_so(subject: Subject) -> None:
+def test_before_the_networks_are_drawn_it_says_so(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Subject(RecipeRun.open(subject.run.folder), samples=3)
+    draw, may_draw = other.draw, Event()
+
+    def draw_when_told() -> None:
+        assert may_draw.wait(PATIENCE)
+        draw()
+
+    monkeypatch.setattr(other, "draw", draw_when_told)
     with client_of(other, wait=False) as client:
-        service = client.app.state.service
-        service.trouble = "the networks are being drawn; ask again in a second."
         assert client.get("/healthz").text == "alive"
         refused(client.get("/readyz"), 503, "being drawn")
         refused(ask(client, file_of(stroke())), 503, "being drawn")
+        may_draw.set()
+        until(lambda: client.get("/readyz").text == "ready")
+        assert ask(client, file_of(stroke())).status_code == 200
 
 
 def test_health_and_numbers(client: TestClient) -> None:
@@ -255,8 +277,7 @@ def test_the_description_names_everything(client: TestClient) -> None:
 
 def test_the_gallery_shows_what_was_asked_for(client: TestClient, subject: Subject) -> None:
     gallery = client.app.state.service.gallery
-    while not gallery.ready:
-        pass
+    until(lambda: gallery.ready)
     for kind in ("wrong", "most uncertain", "confidently wrong", "quite certain", "all"):
         images = client.get("/api/gallery", params={"kind": kind, "limit": 60}).json()["images"]
         if "wrong" in kind:

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,20 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
         names = [name for name in getattr(public, "__all__", []) if not inspect.ismodule(getattr(public, name))]
         assert [name for name in names if name not in shown] == [], room
     assert set(tribayes.metrics.__all__) <= shown
+
+
+def test_the_reference_shows_every_example(site: Path) -> None:
+    """And with it the text before: what a docstring has must not be lost by an option of the page."""
+    for page in (site / "reference").glob("*.html"):
+        text = page.read_text()
+        headings = [(found.start(), found[1]) for found in re.finditer(r'<h\d id="(tribayes\.[\w.]+)"', text)]
+        for (start, name), (end, _) in pairwise([*headings, (len(text), "")]):
+            module, _, last = name.rpartition(".")
+            if not module.rpartition(".")[2].islower():
+                continue  # a method
+            room = importlib.import_module(module)
+            documented = (getattr(room, last).__doc__ or "") if callable(getattr(room, last)) else ""
+            assert (">>>" in documented) <= ("&gt;&gt;&gt;" in text[start:end]), name
 
 
 def test_every_movable_figure_has_a_picture_in_its_place(site: Path) -> None:

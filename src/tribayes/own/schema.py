@@ -38,6 +38,15 @@ class Column:
         """How many inputs of the network it takes."""
         return (1 if self.kind == NUMBER else len(self.categories)) + self.missing
 
+    def value(self, places: Tensor) -> float | str | None:
+        """What a cell was that is encoded in these places."""
+        if self.kind == CATEGORY:
+            found = places[: len(self.categories)].nonzero().flatten().tolist()
+            return self.categories[found[0]] if found else None
+        if self.missing and bool(places[1]):
+            return None
+        return float(f"{float(places[0]) * self.std + self.mean:.7g}")
+
     @classmethod
     def from_dict(cls, stored: Any) -> Column:
         """One that was stored; every value is checked."""
@@ -115,6 +124,18 @@ class Schema:
             for row, remark in fill(column, table[column.name], part):
                 strange[row] = f"{strange[row]}; {remark}" if row in strange else remark
         return inputs, strange
+
+    def decode(self, inputs: Tensor) -> list[dict[str, float | str | None]]:
+        """The rows of a table again, from (N, width), to seven digits; what was encoded as unseen comes back as None.
+
+        >>> schema = Schema((Column("age", "number", mean=40.0, std=10.0, missing=True),))
+        >>> schema.decode(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+        [{'age': 50.0}, {'age': None}]
+        """
+        parts = inputs.double().split([column.width for column in self.columns], dim=1)
+        cells = [[column.value(row) for row in part] for column, part in zip(self.columns, parts, strict=True)]
+        names = [column.name for column in self.columns]
+        return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
 
     def as_list(self) -> list[dict[str, Any]]:
         """Plain values, for JSON."""

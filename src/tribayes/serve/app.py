@@ -13,21 +13,28 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Res
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from tribayes._text import printable
-from tribayes.serve.asking import Answer, Options
+from tribayes.prediction import ClassificationSummary
+from tribayes.runs.evaluation import LEVELS
+from tribayes.serve.asking import Answer, Options, Question
 from tribayes.serve.curve import Band, Points
-from tribayes.serve.gallery import Shown, TestImage, Wanted, facts, image_of
+from tribayes.serve.gallery import Gallery, Shown, TestImage, Wanted, facts, image_of
 from tribayes.serve.gate import Gate
 from tribayes.serve.images import Pixels
 from tribayes.serve.monitoring import LOGGER
 from tribayes.serve.refused import Refused
+from tribayes.serve.row_answers import RowAnswer, ValueAnswer
+from tribayes.serve.row_gallery import RowGallery, ShownRow, TestRow, row_of
 from tribayes.serve.service import Limits, Service
 from tribayes.serve.subject import Subject
+from tribayes.serve.table import Row, TableSubject
 
 LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
 PAGE = Path(__file__).parent / "page"
 
+_GONE = 499  # nginx' number for it: HTTP has none, for nobody hears it
 _RETRY = {429: "1", 503: "1"}
 _NO = {"description": "Refused, in words.", "content": {"application/json": {"example": {"error": "why"}}}}
 _REFUSALS: dict[int | str, dict[str, Any]] = dict.fromkeys((413, 415, 422, 429, 503, 504), _NO)
@@ -49,13 +56,17 @@ class Pictures(BaseModel):
 
     looked_at: int
     of: int
-    images: list[Shown]
+    images: list[Shown] = []
+    rows: list[ShownRow] = []
     scores: Sequence[tuple[str, str, str]]
     counts: Sequence[tuple[str, str, int, int]]
 
 
 def create_app(
-    subject: Subject, limits: Limits | None = None, token: str | None = None, hosts: Collection[str] = LOCAL_NAMES
+    subject: Subject | TableSubject,
+    limits: Limits | None = None,
+    token: str | None = None,
+    hosts: Collection[str] = LOCAL_NAMES,
 ) -> FastAPI:
     """The server of one run; `hosts` and `token` as of `Gate`."""
     service = Service(subject, limits or Limits())
@@ -78,8 +89,10 @@ def create_app(
     app.include_router(router)
     app.mount("/page", StaticFiles(directory=PAGE))
     app.add_middleware(Gate, metrics=service.metrics, hosts=hosts, token=token, most_bytes=service.limits.body)
-    for kind, handler in ((Refused, _refused), (RequestValidationError, _invalid), (HTTPException, _plain_no)):
-        app.add_exception_handler(kind, handler)
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _plain_no)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _broken)
     return app
 
@@ -118,20 +131,25 @@ async def gallery(request: Request, wanted: Annotated[Wanted, Query()]) -> Pictu
     shown = service.gallery
     if not shown.ready:
         service.check_ready()
-        return Pictures(looked_at=shown.looked_at, of=shown.size, images=[], scores=[], counts=[])
-    summary = shown.summary()
+        return Pictures(looked_at=shown.looked_at, of=shown.size, scores=[], counts=[])
+    subject = service.subject
+    truth = (subject.truth if isinstance(subject, TableSubject) else subject.labels)[: shown.size]
+    summary = shown.whole.summary(truth, LEVELS)
+    counts = summary.count_rows() if isinstance(summary, ClassificationSummary) else []
     return Pictures(
         looked_at=shown.size,
         of=shown.size,
-        images=shown.show(wanted),
+        images=shown.show(wanted) if isinstance(shown, Gallery) else [],
+        rows=shown.show(wanted) if isinstance(shown, RowGallery) else [],
         scores=summary.rows(),
-        counts=summary.count_rows(),
+        counts=counts,
     )
 
 
-@router.get("/api/test/{number}", summary="A test image.")
-async def test_image(request: Request, number: int) -> TestImage:
-    return image_of(_service(request).subject, number)
+@router.get("/api/test/{number}", summary="A test image, or of a table a test row.")
+async def test_example(request: Request, number: int) -> TestImage | TestRow:
+    subject = _service(request).subject
+    return row_of(subject, number) if isinstance(subject, TableSubject) else image_of(subject, number)
 
 
 @router.post("/api/predict", summary="Ask about an image.", responses=_REFUSALS, openapi_extra=_BODY)
@@ -142,6 +160,11 @@ async def predict(request: Request, options: Annotated[Options, Query()]) -> Ans
         raise Refused(415, words)
     service, body = _service(request), await request.body()
     return await service.answer(_pixels(body) if kind == "application/json" else body, options)
+
+
+@router.post("/api/row", summary="Ask about a row, of a run on a table.", responses=_REFUSALS)
+async def row(request: Request, sent: Row, asked: Annotated[Question, Query()]) -> RowAnswer | ValueAnswer:
+    return await _service(request).answer_row(sent, asked)
 
 
 @router.post("/api/regression", summary="Fit points, and predict on a line.", responses=_REFUSALS)
@@ -179,6 +202,11 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 async def _plain_no(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": f"{error.detail}."}, error.status_code, error.headers)
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    """For the records alone: whoever asked went away before the question was complete, which is no error of ours."""
+    return Response(status_code=_GONE)
 
 
 async def _broken(request: Request, error: Exception) -> JSONResponse:

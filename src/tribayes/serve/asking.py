@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from tribayes.prediction import ClassPredictive
@@ -16,8 +16,10 @@ from tribayes.serve.distortion import Distortion
 _DIGITS = 6  # of every number
 
 
-class Options(Distortion):
-    """What is asked, in the address of a request; the image or its pixels are in the body."""
+class Question(BaseModel):
+    """What is asked of whatever it is, in the address of a request."""
+
+    model_config = ConfigDict(extra="forbid")
 
     level: Annotated[float, Field(ge=0.5, le=0.999, description="Of the credible intervals.")] = 0.95
     samples: Annotated[int | None, Field(ge=2, description="How many networks answer; default: all there are.")] = None
@@ -25,8 +27,13 @@ class Options(Distortion):
         Literal["correlated", "uncorrelated", "mean"],
         Field(description="As learned; with every correlation set to 0; or the one network at the means."),
     ] = "correlated"
-    prepare: Annotated[bool, Field(description="Size and centre drawn digits as the training set's were.")] = True
     draws: Annotated[bool, Field(description="Also return what every sampled network says.")] = False
+
+
+class Options(Distortion, Question):
+    """What is asked of an image; the image or its pixels are in the body."""
+
+    prepare: Annotated[bool, Field(description="Size and centre drawn digits as the training set's were.")] = True
 
 
 class Entropies(BaseModel):
@@ -57,7 +64,7 @@ class Answer(BaseModel):
 
 
 def answer(
-    said: Tensor, options: Options, classes: tuple[str, ...], seen: Tensor | None, changes: list[str], seed: int
+    said: Tensor, options: Question, classes: tuple[str, ...], seen: Tensor | None, changes: list[str], seed: int
 ) -> Answer:
     """The answer of networks that said (S, classes), of which the first `options.samples` count."""
     said = said[: options.samples]

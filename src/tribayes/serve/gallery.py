@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable
 from io import BytesIO
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import torch
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from tribayes.prediction import ClassificationSummary, ClassPredictive, Predictive
+from tribayes.prediction import ClassPredictive, Predictive, RegressionPredictive
 from tribayes.prediction.samples import Drawn
 from tribayes.prediction.source import Reduced
 from tribayes.runs.evaluation import LEVELS
+from tribayes.serve.networks import CORRELATED
 from tribayes.serve.refused import Refused
-from tribayes.serve.subject import CORRELATED, Subject
+from tribayes.serve.subject import Subject
+from tribayes.serve.table import TableSubject
 
 MOST_SHOWN = 60
+
+Predicted = ClassPredictive | RegressionPredictive
 
 _LOOKED_AT = 1000  # test images at most: more would take minutes on a small machine
 _AT_ONCE = 8  # so that visitors' questions come in between
@@ -33,6 +38,19 @@ class Wanted(BaseModel):
     true: str | None = None
     predicted: str | None = None
     limit: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 24
+
+    def chosen(self, pred: ClassPredictive, targets: Tensor, classes: tuple[str, ...]) -> list[int]:
+        """Their numbers, the most telling first."""
+        certain, correct = pred.certain(LEVELS[0]), pred.correct(targets)
+        kinds = {"confidently wrong": certain & ~correct, "wrong": ~correct, "quite certain": certain}
+        found = kinds.get(self.kind, torch.ones_like(correct))
+        for name, labels in ((self.true, targets), (self.predicted, pred.label)):
+            if name is not None:
+                found = found & (labels == classes.index(name) if name in classes else torch.zeros_like(found))
+        numbers = found.nonzero().flatten()
+        key = {"most uncertain": -pred.entropy, "all": torch.arange(len(targets))}.get(self.kind, -pred.confidence)
+        ordered: list[int] = numbers[key[numbers].argsort(stable=True)][: self.limit].tolist()
+        return ordered
 
 
 class TestImage(BaseModel):
@@ -52,18 +70,24 @@ class Shown(TestImage):
     entropy: float
 
 
-class Gallery:
-    """The answers to a run's test images, which are asked for a few at a time."""
+class Asked(Protocol):
+    """Whoever answers."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self.size = min(_LOOKED_AT, len(subject.images))
-        self._parts: list[ClassPredictive] = []
-        self._whole: ClassPredictive | None = None
+    def ask(self, network: str, inputs: Tensor, /) -> Tensor: ...
+
+
+class Looking:
+    """The answers to a run's test examples, which are asked for a few at a time."""
+
+    def __init__(self, subject: Asked, inputs: Tensor, at_once: int, meant: Callable[[Tensor], Predicted]) -> None:
+        self._asked, self._inputs, self._at_once, self._meant = subject, inputs, at_once, meant
+        self.size = min(_LOOKED_AT, len(inputs))
+        self._parts: list[Predicted] = []
+        self._whole: Predicted | None = None
 
     @property
     def looked_at(self) -> int:
-        """How many images have been asked about."""
+        """How many have been asked about."""
         return sum(map(len, self._parts))
 
     @property
@@ -71,32 +95,37 @@ class Gallery:
         return self._whole is not None
 
     def look(self) -> None:
-        """Ask about the next few images."""
-        subject, start = self._subject, self.looked_at
-        said = subject.ask(CORRELATED, subject.images[start : min(start + _AT_ONCE, self.size)])
-        origin = Drawn(subject.seed, tuple(range(len(said))))
-        self._parts.append(ClassPredictive(Reduced.of(said, LEVELS), origin))
+        """Ask about the next few."""
+        start = self.looked_at
+        said = self._asked.ask(CORRELATED, self._inputs[start : min(start + self._at_once, self.size)])
+        self._parts.append(self._meant(said))
         if self.looked_at == self.size:
             whole = Predictive.merge(self._parts, along="examples")
-            assert isinstance(whole, ClassPredictive)
+            assert isinstance(whole, ClassPredictive | RegressionPredictive)
             self._whole = whole
+
+    @property
+    def whole(self) -> Predicted:
+        """All answers."""
+        assert self._whole is not None
+        return self._whole
+
+
+class Gallery(Looking):
+    """The answers to a run's test images."""
+
+    def __init__(self, subject: Subject) -> None:
+        def meant(said: Tensor) -> ClassPredictive:
+            return ClassPredictive(Reduced.of(said, LEVELS), Drawn(subject.seed, tuple(range(len(said)))))
+
+        super().__init__(subject, subject.images, _AT_ONCE, meant)
+        self._subject = subject
 
     def show(self, wanted: Wanted) -> list[Shown]:
         """The images that were asked for."""
-        assert self._whole is not None
-        pred, targets, classes = self._whole, self._subject.labels[: self.size], self._subject.classes
-        certain, correct = pred.certain(LEVELS[0]), pred.correct(targets)
-        chosen = {
-            "confidently wrong": certain & ~correct,
-            "wrong": ~correct,
-            "quite certain": certain,
-        }.get(wanted.kind, torch.ones_like(correct))
-        for name, found in ((wanted.true, targets), (wanted.predicted, pred.label)):
-            if name is not None:
-                chosen = chosen & (found == classes.index(name) if name in classes else torch.zeros_like(chosen))
-        numbers = chosen.nonzero().flatten()
-        key = {"most uncertain": -pred.entropy, "all": torch.arange(self.size)}.get(wanted.kind, -pred.confidence)
-        numbers = numbers[key[numbers].argsort(stable=True)][: wanted.limit]
+        pred, classes = self.whole, self._subject.classes
+        assert isinstance(pred, ClassPredictive)
+        numbers, certain = wanted.chosen(pred, self._subject.labels[: self.size], classes), pred.certain(LEVELS[0])
         return [
             Shown(
                 **dict(image_of(self._subject, number)),
@@ -105,13 +134,8 @@ class Gallery:
                 certain=bool(certain[number]),
                 entropy=round(float(pred.entropy[number]), 4),
             )
-            for number in map(int, numbers)
+            for number in numbers
         ]
-
-    def summary(self) -> ClassificationSummary:
-        """How good the answers are."""
-        assert self._whole is not None
-        return self._whole.summary(self._subject.labels[: self.size], LEVELS)
 
 
 def image_of(subject: Subject, number: int) -> TestImage:
@@ -122,18 +146,21 @@ def image_of(subject: Subject, number: int) -> TestImage:
     return TestImage(number=number, true=subject.classes[int(subject.labels[number])], png=content)
 
 
-def facts(subject: Subject) -> dict[str, Any]:
+def facts(subject: Subject | TableSubject) -> dict[str, Any]:
     """What a run is, as the page needs it, and how its training went."""
-    run, setting = subject.run, subject.run.setting
-    return {
+    run = subject.run
+    if isinstance(subject, TableSubject):
+        own = subject.facts()
+    else:
+        stroke = None if subject.preparation is None else subject.preparation.stroke
+        own = {"shape": list(subject.shape), "stroke": stroke, "test_images": len(subject.images)}
+    return own | {
+        "kind": subject.kind,
         "name": run.name,
-        "data": setting.data,
+        "data": subject.data,
         "classes": list(subject.classes),
-        "shape": list(subject.shape),
-        "stroke": None if subject.preparation is None else subject.preparation.stroke,
         "samples": subject.samples,
         "networks": list(subject.networks),
-        "test_images": len(subject.images),
         "posterior": [
             {"name": row.name, "weights": row.K, "tau": row.tau, "rho": row.rho} for row in subject.model.posterior()
         ],

@@ -1,11 +1,13 @@
 """Drawn or photographed digits, prepared as those of the training set were.
 
 MNIST's digits were scaled, proportions kept, to fit 20×20 pixels and put into 28×28 with their centre of mass in the
-middle. scikit-learn's were scaled to fill 32×32, put in the middle by their outline, and every 4×4 pixels counted.
+middle: of the four pixels there, in the one below and to the right. scikit-learn's were scaled to fill 32×32, put in
+the middle by their outline, and every 4×4 pixels counted.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +18,7 @@ from tribayes._errors import refusal
 
 _FAINTEST = 0.03  # of full ink: what is fainter is ground
 _NOISE = 4.0  # median deviations of the border from its median: what is fainter is the paper's grain
+_TIE = 0.01  # cells: what is symmetric but for grain stays where it is
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Preparation:
         side = self.size * self.fine
         place = torch.zeros(3 * side, 3 * side)  # with room for a digit whose mass is all at one end
         aside = self._aside(top + bottom, ink.shape[0], height), self._aside(left + right, ink.shape[1], width)
-        top, left = (round(1.5 * side + aside[axis] - self._middle(small, axis)) for axis in (0, 1))
+        top, left = (self._whole(1.5 * side + aside[axis] - self._middle(small, axis)) for axis in (0, 1))
         place[top : top + height, left : left + width] = small
         return F.avg_pool2d(place[None, side : 2 * side, side : 2 * side], self.fine)
 
@@ -49,6 +52,10 @@ class Preparation:
         pixels = self.size * (ends / 2 / length - 0.5)
         room = max(0.0, (self.size * self.fine - size) / 2)
         return min(room, max(-room, self.fine * pixels)) if abs(pixels) <= self.slack else 0.0
+
+    def _whole(self, place: float) -> int:
+        """Centres of mass lie in MNIST's 15th pixel, between 14 and 15: so a place between two pixels is the later."""
+        return math.ceil(place - _TIE) if self.by_mass else round(place)
 
     def _middle(self, ink: Tensor, axis: int) -> float:
         length = ink.shape[axis]

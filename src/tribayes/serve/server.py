@@ -17,6 +17,7 @@ from tribayes.serve.gate import is_loopback
 from tribayes.serve.monitoring import log_as_json
 from tribayes.serve.service import Limits
 from tribayes.serve.subject import Subject
+from tribayes.serve.table import TableSubject
 
 _CONNECTIONS = 256  # at once; more get 503
 _FAREWELL = 5  # seconds that answers under way are given
@@ -37,7 +38,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    subject: Subject,
+    subject: Subject | TableSubject,
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,

@@ -13,13 +13,16 @@ from typing import Any
 from torch import Tensor
 
 from tribayes.serve import asking, curve
-from tribayes.serve.asking import Answer, Options
+from tribayes.serve.asking import Answer, Options, Question
 from tribayes.serve.batching import Batcher, Busy
 from tribayes.serve.gallery import Gallery
 from tribayes.serve.images import Pixels, image_of_file, image_of_numbers
 from tribayes.serve.monitoring import LOGGER, Metrics
 from tribayes.serve.refused import Refused
+from tribayes.serve.row_answers import RowAnswer, ValueAnswer, row_answer
+from tribayes.serve.row_gallery import RowGallery
 from tribayes.serve.subject import Subject
+from tribayes.serve.table import Row, TableSubject
 
 _BUSY = "too many questions wait; ask again in a second."
 _FAILED = "the networks could not be drawn; the server's log says why."
@@ -39,9 +42,9 @@ class Limits:
 class Service:
     """Answers what `app` was asked. Networks are drawn after the start, so that /healthz is there at once."""
 
-    def __init__(self, subject: Subject, limits: Limits) -> None:
+    def __init__(self, subject: Subject | TableSubject, limits: Limits) -> None:
         self.subject, self.limits, self.metrics = subject, limits, Metrics()
-        self.gallery = Gallery(subject)
+        self.gallery = RowGallery(subject) if isinstance(subject, TableSubject) else Gallery(subject)
         self.batcher = Batcher(subject.ask, limits.together, limits.waiting)
         self.trouble: str | None = "the networks are being drawn; ask again in a second."  # why it is not ready
         self._fitting = 0
@@ -83,14 +86,10 @@ class Service:
 
     async def answer(self, sent: bytes | Pixels, options: Options) -> Answer:
         """What the networks say of an image file or of pixels."""
-        self.check_ready()
         subject = self.subject
-        if options.samples is not None and options.samples > subject.samples:
-            words = f"`samples` (={options.samples}) must be at most {subject.samples}; serve more with --samples."
-            raise Refused(422, words)
-        if options.network not in subject.networks:
-            words = f"`network` (={options.network!r}) must be one of {', '.join(subject.networks)}; choose one."
-            raise Refused(422, words)
+        if isinstance(subject, TableSubject):
+            raise Refused(404, "this run is of a table; send a row to /api/row.")
+        self._check(options)
         async with self._in_time():
             if isinstance(sent, bytes):
                 image, changes = await self._in_thread("reading", image_of_file, sent, subject, options)
@@ -98,6 +97,28 @@ class Service:
                 image, changes = image_of_numbers(sent, subject, options)
             said: Tensor = await self.batcher.ask(options.network, image)
         return asking.answer(said, options, subject.classes, image, changes, subject.seed)
+
+    async def answer_row(self, sent: Row, asked: Question) -> RowAnswer | ValueAnswer:
+        """What the networks say of a row of the run's table."""
+        subject = self.subject
+        if not isinstance(subject, TableSubject):
+            raise Refused(404, "this run is of images; send one to /api/predict.")
+        self._check(asked)
+        async with self._in_time():
+            inputs, remark = await self._in_thread("reading", subject.encoded, sent)
+            said: Tensor = await self.batcher.ask(asked.network, inputs)
+        return row_answer(said, asked, subject, remark)
+
+    def _check(self, asked: Question) -> None:
+        """Refuse what this run cannot be asked."""
+        self.check_ready()
+        subject = self.subject
+        if asked.samples is not None and asked.samples > subject.samples:
+            words = f"`samples` (={asked.samples}) must be at most {subject.samples}; serve more with --samples."
+            raise Refused(422, words)
+        if asked.network not in subject.networks:
+            words = f"`network` (={asked.network!r}) must be one of {', '.join(subject.networks)}; choose one."
+            raise Refused(422, words)
 
     async def fit(self, points: curve.Points) -> curve.Band:
         """A regression, fitted now."""

@@ -1,7 +1,7 @@
 // An answer of the networks: the verdict, boxplots by class, the numbers, and where the doubt comes from.
 
 import { say } from "./api.js";
-import { fillTable, percent, shape } from "./shapes.js";
+import { fillTable, percent, shape, widthOf } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
 const MOST_DOTS = 400;
@@ -23,7 +23,7 @@ export function showAnswer(answer, changes) {
   drawBoxes(answer, `${title}. ${words}`);
   showNumbers(answer);
   showDoubt(answer);
-  showSeen(answer.seen);
+  if (answer.seen) showSeen(answer.seen);
   byId("changes").textContent = changes;
 }
 
@@ -36,6 +36,9 @@ function verdictOf(answer) {
   }
   const [lower, upper] = answer.intervals[best].map((bound) => percent(bound));
   const level = `${Number((100 * answer.level).toFixed(1))} %`;
+  if (answer.certain === false && answer.hesitates.length === 0) {
+    return { kind: "unsure", title: `${answer.label}? Uncertain`, words: `${answer.changes.join("; ")}.` };
+  }
   if (answer.certain) {
     const words = `Probability ${chance}. ${level} of the ${answer.samples} networks say ${lower} to ${upper}, and no other class comes near.`;
     return { kind: "sure", title: `${answer.label}: quite certain`, words };
@@ -50,7 +53,7 @@ function listed(names) {
   return shown.length === 1 ? shown[0] : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
 }
 
-function showVerdict(kind, title, words) {
+export function showVerdict(kind, title, words) {
   const place = byId("verdict");
   place.className = `verdict ${kind}`;
   place.children[0].textContent = title;
@@ -59,7 +62,7 @@ function showVerdict(kind, title, words) {
 
 function drawBoxes(answer, title) {
   const picture = byId("boxes");
-  const wide = 560, left = 24 + 7.5 * Math.max(...answer.classes.map((name) => name.length)), right = 14, high = 30;
+  const wide = widthOf(picture), left = 24 + 7.5 * Math.max(...answer.classes.map((name) => name.length)), right = 14, high = 30;
   const across = (share) => left + share * (wide - left - right);
   picture.setAttribute("viewBox", `0 0 ${wide} ${high * answer.classes.length + 26}`);
   picture.replaceChildren();

@@ -1,7 +1,8 @@
 // The first tab: an image on the pad, options beside it, and the answer at once.
 
 import { showAnswer, showNothing } from "./answer.js";
-import { ask, complain, newest, say } from "./api.js";
+import { ask, complain, newest } from "./api.js";
+import { startOptions } from "./options.js";
 import { Pad } from "./pad.js";
 import { onSlide } from "./shapes.js";
 
@@ -13,18 +14,17 @@ export function startDrawing(run) {
   const source = byId("source");
 
   const options = () => ({
-    level: Number(byId("level").value) / 100,
-    samples: Math.min(run.samples, Number(byId("samples").value)),
-    network: document.querySelector("input[name=network]:checked").value,
-    draws: true,
+    ...asked(),
     ...Object.fromEntries([...byId("distortions").querySelectorAll("input")].map((input) => [input.name, input.value])),
   });
 
+  const panel = byId("panel-draw");
   const refresh = newest(async () => {
     if (!pad.inked && !file) {
       showNothing();
       return;
     }
+    panel.setAttribute("aria-busy", true);
     try {
       const body = file ?? (await pad.file());
       const type = body.type.startsWith("image/") ? body.type : "image/unknown";
@@ -33,6 +33,8 @@ export function startDrawing(run) {
       complain(null);
     } catch (error) {
       complain(error);
+    } finally {
+      panel.setAttribute("aria-busy", false);
     }
   });
 
@@ -40,7 +42,7 @@ export function startDrawing(run) {
     file = null;
     source.textContent = words;
     refresh();
-  }, say);
+  }, (words) => { byId("pen").textContent = words; }); // not where verdicts are spoken: neither may silence the other
   pad.resize(Math.floor(280 / run.shape[1]) * run.shape[1]); // whole pixels of the network, so that test images stay exact
 
   byId("clear").addEventListener("click", () => pad.clear());
@@ -68,19 +70,9 @@ export function startDrawing(run) {
     }
     refresh();
   });
-  byId("samples").max = byId("samples").value = run.samples;
-  onSlide(byId("samples"), refresh);
-  onSlide(byId("level"), () => {
-    for (const each of document.querySelectorAll(".level")) each.textContent = `${byId("level").value} %`;
-    refresh();
-  });
-  for (const choice of document.querySelectorAll("input[name=network]")) {
-    choice.closest("label").hidden = !run.networks.includes(choice.value);
-    choice.addEventListener("change", refresh);
-  }
+  const asked = startOptions(run, refresh);
   pad.width = run.stroke ?? pad.width;
   if (run.stroke === null) byId("pad-title").textContent = "Choose an image";
-  for (const each of document.querySelectorAll(".count")) each.textContent = run.samples;
 
   async function showTestImage(number) {
     try {

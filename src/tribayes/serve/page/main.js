@@ -3,6 +3,7 @@
 import { ask, complain } from "./api.js";
 import { startCurve } from "./curve.js";
 import { startDrawing } from "./draw.js";
+import { startForm } from "./form.js";
 import { startRun } from "./run.js";
 
 const tabs = [...document.querySelectorAll("[role=tab]")];
@@ -46,16 +47,17 @@ paint();
 async function start() {
   try {
     const run = await ask("/api/run");
-    const show = startDrawing(run);
+    const show = run.kind === "table" ? startForm(run) : startDrawing(run);
     startCurve();
-    const tryImage = (number) => {
+    const tryExample = (number) => {
       open(tabs[0]);
       show(number);
     };
-    opened["tab-run"] = startRun(run, tryImage);
+    opened["tab-run"] = startRun(run, tryExample);
     await ready();
-    document.documentElement.dataset.ready = "true";
     complain(null);
+    if (run.kind === "table") show(0);
+    document.documentElement.dataset.ready = "true";
   } catch (error) {
     complain(error);
   }

@@ -5,9 +5,10 @@ import { fillTable, percent, shape } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
 
-export function startRun(run, tryImage) {
+export function startRun(run, tryExample) {
+  const count = (run.test_images ?? run.test_rows).toLocaleString("en"), things = run.kind === "table" ? "rows" : "images";
   byId("run-name").textContent = run.name;
-  byId("run-facts").textContent = `Trained on ${run.data}; ${run.test_images.toLocaleString("en")} test images that it has not learned from.`;
+  byId("run-facts").textContent = `Trained on ${run.data}; ${count} test ${things} that it has not learned from.`;
   const rows = run.posterior.map((row) => [row.name, row.weights.toLocaleString("en"), row.tau.toFixed(3), row.rho.toFixed(3)]);
   fillTable(byId("posterior").tBodies[0], rows, [1, 2, 3]);
   drawLearning(run.curve);
@@ -15,43 +16,58 @@ export function startRun(run, tryImage) {
   for (const name of ["true", "predicted"]) {
     for (const each of run.classes) filter.elements[name].append(new Option(each));
   }
-  const refresh = newest(() => showGallery(filter, tryImage));
+  const refresh = newest(() => showGallery(filter, tryExample));
   filter.addEventListener("change", refresh);
   filter.addEventListener("submit", (event) => event.preventDefault());
   return refresh;
 }
 
-async function showGallery(filter, tryImage) {
+async function showGallery(filter, tryExample) {
   const wanted = [...new FormData(filter)].filter(([, value]) => value !== "");
   try {
     let found = await ask("/api/gallery", { query: Object.fromEntries(wanted) });
     while (found.looked_at < found.of) {
-      byId("gallery-status").textContent = `Asking about the test images: ${found.looked_at} of ${found.of} …`;
+      byId("gallery-status").textContent = `Asking about the test: ${found.looked_at} of ${found.of} …`;
       await new Promise((done) => setTimeout(done, 700));
       found = await ask("/api/gallery", { query: Object.fromEntries(wanted) });
     }
     fillTable(byId("scores").tBodies[0], found.scores);
     fillTable(byId("counts").tBodies[0], found.counts, [2, 3]);
     const none = filter.elements.kind.value === "confidently wrong" ? "None: nothing that it was sure of was wrong." : "None of these.";
-    byId("gallery-status").textContent = found.images.length ? `${found.images.length} shown. Choose one to ask about it.` : none;
-    byId("gallery").replaceChildren(...found.images.map((image) => card(image, tryImage)));
+    const shown = [...found.images.map(imageCard), ...found.rows.map(rowCard)];
+    byId("gallery-status").textContent = shown.length ? `${shown.length} shown. Choose one to ask about it.` : none;
+    byId("gallery").replaceChildren(...shown.map(([number, ...inside]) => card(inside, () => tryExample(number))));
     complain(null);
   } catch (error) {
     complain(error);
   }
 }
 
-function card(image, tryImage) {
-  const item = document.createElement("li"), button = document.createElement("button"), picture = new Image();
+function card(inside, chosen) {
+  const item = document.createElement("li"), button = document.createElement("button");
   button.type = "button";
-  picture.src = `data:image/png;base64,${image.png}`;
-  picture.alt = `Test image ${image.number}`;
-  const lines = [`taken for ${image.predicted}, ${percent(image.probability)}`, `in truth ${image.true}`, image.certain ? "quite certain" : "uncertain"];
-  button.append(picture, ...lines.map((words) => Object.assign(document.createElement("span"), { textContent: words })));
-  if (image.predicted !== image.true) button.children[2].className = "wrong";
-  button.addEventListener("click", () => tryImage(image.number));
+  button.append(...inside);
+  button.addEventListener("click", chosen);
   item.append(button);
   return item;
+}
+
+const line = (textContent, className = "") => Object.assign(document.createElement("span"), { textContent, className });
+const sureness = (shown) => line(shown.certain ? "quite certain" : "uncertain");
+
+function rowCard(shown) {
+  const cells = Object.entries(shown.row).slice(0, 6).map(([name, value]) => `${name} ${value ?? "not known"}`).join(", ");
+  const wrong = shown.interval ? shown.true < shown.interval[0] || shown.true > shown.interval[1] : shown.true !== shown.predicted;
+  const said = shown.interval ? `${shown.predicted} (${shown.interval[0]} to ${shown.interval[1]})` : `${shown.predicted}, ${percent(shown.probability)}`;
+  return [shown.number, line(said), line(`in truth ${shown.true}`, wrong ? "wrong" : ""), sureness(shown), line(cells, "help")];
+}
+
+function imageCard(image) {
+  const picture = new Image();
+  picture.src = `data:image/png;base64,${image.png}`;
+  picture.alt = `Test image ${image.number}`;
+  const truth = line(`in truth ${image.true}`, image.predicted === image.true ? "" : "wrong");
+  return [image.number, picture, line(`taken for ${image.predicted}, ${percent(image.probability)}`), truth, sureness(image)];
 }
 
 function drawLearning(curve) {
@@ -61,7 +77,7 @@ function drawLearning(curve) {
   shape(picture, "line", { class: "axis", x1: left, x2: wide - 10, y1: y(0), y2: y(0) });
   for (const share of [0, 0.5, 1]) shape(picture, "text", { x: left - 6, y: y(share * most) + 4, "text-anchor": "end" }, (share * most).toFixed(2));
   shape(picture, "text", { x: wide - 10, y: high - 8, "text-anchor": "end" }, `iteration ${last.toLocaleString("en")}`);
-  shape(picture, "text", { x: wide - 10, y: 20, "text-anchor": "end" }, "surprise per training image, nats (NLL)");
+  shape(picture, "text", { x: wide - 10, y: 20, "text-anchor": "end" }, "surprise per training example, nats (NLL)");
   shape(picture, "path", { class: "mean", d: `M${curve.map((each) => `${x(each).toFixed(1)} ${y(each.nll).toFixed(1)}`).join("L")}` });
   picture.setAttribute("aria-label", `Training curve: NLL from ${curve[0]?.nll.toFixed(2)} to ${curve.at(-1)?.nll.toFixed(2)} nats over ${last} iterations`);
 }

@@ -8,6 +8,9 @@ export function shape(parent, name, attributes, text) {
   return made;
 }
 
+// How many units wide to draw, so that words are as large on a phone as on a laptop; of what is not shown yet, a usual width.
+export const widthOf = (picture) => Math.max(280, picture.clientWidth || 560);
+
 export function fillTable(body, rows, numbers = []) {
   body.replaceChildren(...rows.map((cells) => {
     const row = document.createElement("tr");

@@ -1,0 +1,26 @@
+// How it is asked: the level of the intervals, how many networks, and which.
+
+import { onSlide } from "./shapes.js";
+
+const byId = (id) => document.getElementById(id);
+
+// Offer what the run has, call `changed` whenever something else is chosen, and return a function: the query of now.
+export function startOptions(run, changed) {
+  byId("samples").max = byId("samples").value = run.samples;
+  onSlide(byId("samples"), changed);
+  onSlide(byId("level"), () => {
+    for (const each of document.querySelectorAll(".level")) each.textContent = `${byId("level").value} %`;
+    changed();
+  });
+  for (const choice of document.querySelectorAll("input[name=network]")) {
+    choice.closest("label").hidden = !run.networks.includes(choice.value);
+    choice.addEventListener("change", changed);
+  }
+  for (const each of document.querySelectorAll(".count")) each.textContent = run.samples;
+  return () => ({
+    level: Number(byId("level").value) / 100,
+    samples: Math.min(run.samples, Number(byId("samples").value)),
+    network: document.querySelector("input[name=network]:checked").value,
+    draws: true,
+  });
+}

@@ -1,0 +1,102 @@
+"""A real browser before the page, and what a visitor does with it. To be imported where there is Selenium."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from selenium import webdriver
+from selenium.common import exceptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.remote.webelement import WebElement
+
+from tests.serve import serving
+
+FLAGS = ["--no-sandbox", "--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--hide-scrollbars"]
+PICTURES = os.environ.get("TRIBAYES_SCREENSHOTS")  # a folder; else they go to pytest's
+
+
+@contextlib.contextmanager
+def a_browser(chromium: str, profile: Path) -> Iterator[WebDriver]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in [*FLAGS, f"--user-data-dir={profile}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+    driver.set_script_timeout(serving.PATIENCE)
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def opened(browser: WebDriver, address: str) -> WebDriver:
+    """The page, freshly opened on a laptop, light, and as nobody has chosen anything yet."""
+    seen(browser, 1280, 900)
+    browser.get(address)
+    if browser.execute_script("const chosen = localStorage.length > 0; localStorage.clear(); return chosen"):
+        browser.refresh()
+    until(lambda: browser.execute_script("return document.documentElement.dataset.ready") == "true")
+    return browser
+
+
+def photograph(browser: WebDriver, folder: Path, name: str) -> None:
+    """A screenshot of the whole page."""
+    folder = Path(PICTURES) if PICTURES else folder
+    folder.mkdir(parents=True, exist_ok=True)
+    high = browser.execute_script("return document.documentElement.scrollHeight")
+    wide = browser.execute_script("return window.innerWidth")
+    seen(browser, wide, high)
+    assert browser.save_screenshot(str(folder / f"{name}.png"))
+
+
+def seen(browser: WebDriver, width: int, height: int, dark: bool = False) -> None:
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+
+
+def until(holds: Callable[[], Any]) -> Any:
+    """Wait for something that becomes true; a look at what the page is just replacing counts as not yet."""
+
+    def looked() -> Any:
+        with contextlib.suppress(exceptions.StaleElementReferenceException, exceptions.NoSuchElementException):
+            return holds()
+        return None
+
+    return serving.until(looked)
+
+
+def settled(browser: WebDriver) -> None:
+    """Wait until the page has the answer to all that it was told so far, be it one that says no."""
+    until(lambda: browser.execute_script("return document.querySelector('#panel-draw').ariaBusy") == "false")
+
+
+def the(browser: WebDriver, name: str) -> WebElement:
+    return browser.find_element(By.ID, name)
+
+
+def verdict(browser: WebDriver) -> str:
+    return the(browser, "verdict").text
+
+
+def focused(browser: WebDriver) -> str:
+    name: str = browser.execute_script("return document.activeElement.id")
+    return name
+
+
+def slide(browser: WebDriver, selector: str, value: float) -> None:
+    """Move a slider as a hand would end it: the value, then the event."""
+    script = (
+        "const s = document.querySelector(arguments[0]); s.value = arguments[1]; s.dispatchEvent(new Event('input'))"
+    )
+    browser.execute_script(script, selector, value)

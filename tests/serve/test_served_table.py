@@ -1,0 +1,66 @@
+"""A run on a table before a real browser: its columns as a form, and its test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+pytest.importorskip("selenium.webdriver", reason="the browser is driven by Selenium, of the extra dev")
+pytest.importorskip("pandas", reason="tables are read with pandas")
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webdriver import WebDriver
+
+from tests.own.cases import fit, rows_of, write_csv
+from tests.serve.browsing import opened, seen, settled, the, until, verdict
+from tests.serve.serving import Served, serving
+
+
+@pytest.fixture(scope="module", params=["price", "dear"])
+def target(request: pytest.FixtureRequest) -> str:
+    """A value, and then classes."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def table(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder, other = tmp_path_factory.mktemp("table"), {"price": "dear", "dear": "price"}[target]
+    data = write_csv(folder / "people.csv", rows_of())
+    assert fit(data, folder / "run", "--target", target, "--ignore", other).code == 0
+    with serving(folder / "run", folder) as made:
+        yield made
+
+
+def test_a_form_asks_and_its_test_rows_fill_it(
+    browser: WebDriver, table: Served, target: str, picture: Callable[[str], None]
+) -> None:
+    page = opened(browser, table.address)
+    settled(page)
+    assert f"Test row 0, in truth {target} =" in the(page, "row-source").text
+    assert not the(page, "pad").is_displayed()
+    height, colour = page.find_elements(By.CSS_SELECTOR, "#row input, #row select")
+    assert height.accessible_name.startswith("height")
+    before = verdict(page)
+    height.send_keys(Keys.CONTROL, "a")
+    height.send_keys("130")
+    colour.send_keys("r")
+    until(lambda: verdict(page) != before)
+    settled(page)
+    picture(f"table-{target}")
+    for each in page.find_elements(By.CSS_SELECTOR, "input[value=mean]"):
+        each.click()
+    until(lambda: "cannot say how sure it is" in verdict(page))
+    height.send_keys(Keys.CONTROL, "a")
+    height.send_keys("1e300")
+    until(lambda: "spreads from all others" in the(page, "trouble").text)
+    the(page, "tab-run").click()
+    rows = until(lambda: page.find_elements(By.CSS_SELECTOR, "#gallery button"))
+    assert len(rows) == 24
+    picture(f"table-{target}-run")
+    seen(page, 375, 800)
+    page.find_elements(By.CSS_SELECTOR, "#gallery button")[0].click()
+    until(lambda: "Test row" in the(page, "row-source").text)
+    assert page.execute_script("return document.documentElement.scrollWidth") <= 375
+    picture(f"table-{target}-phone")

@@ -101,9 +101,9 @@ def predict(
     Args:
         model: a Bayesian model, or any module that contains Bayesian ones; compiled by `torch.compile` or not.
         inputs: a tensor (N, …), a tuple of them for several arguments, a Mapping or dataclass for named ones; a loader
-            of such; or `Whole(...)`, which is not cut into batches. Arrays (NumPy, pandas) are taken as tensors. Of a
-            labelled batch (inputs, labels) the first element is taken, and from a Mapping "labels", "label" and
-            "targets" are taken out. What is no tensor (a flag, a number) goes to every pass.
+            of such, which a list is, too; or `Whole(...)`, which is not cut into batches. Arrays (NumPy, pandas) are
+            taken as tensors. Of a labelled batch (inputs, labels) the first element is taken, and from a Mapping
+            "labels", "label" and "targets" are taken out. What is no tensor (a flag, a number) goes to every pass.
         samples: who answers. How many networks to draw; a `range` of sample numbers, for one process's share of them
             (see `Predictive.merge`); `AutoSamples(...)`, as many as it takes; or `Moments()`, one pass without drawing.
         likelihood: what the outputs mean, and so what is returned. Default: the one the model was trained with by an

@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TORCH ?= 2.11.0
+LOWEST := $(addprefix tests/,posterior nn inference prediction tables sklearn integrations plots report runs own serve)
 BENCHMARKS := draw step training prediction growth memory
 
-.PHONY: help demo test lint types unit docs notebooks faults bench reproduce results release clean
+.PHONY: help demo test lint types unit docs notebooks faults statistics large lowest audit bench reproduce results release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -34,6 +36,27 @@ notebooks: $(READY)  ## examples/notebooks/ from examples/*.py
 faults: $(READY)  ## make everything go wrong that may, count what held, write docs/reliability.md
 	-$(BIN)/python -m tests.faults
 	$(BIN)/python -m tests.faults.page
+
+statistics: $(READY)  ## every source of random numbers and of intervals put to the test, stored
+	$(BIN)/python -m tests.statistics
+	$(BIN)/python -m tests.faults.page
+
+large: $(READY)  ## a million steps, ten million rows and, with 16 GB to spare, a billion weights, stored: about two hours
+	$(BIN)/python -m tests.large
+	-$(BIN)/python -m tests.large draw
+	$(BIN)/python -m tests.faults.page
+
+lowest:  ## the tests of the library and its extras with the lowest versions of pyproject.toml; TORCH=2.13.0 chooses torch
+	$(PYTHON) -m venv build/lowest
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt torch==$(TORCH) \
+		-e '.[lightning,onnx,plot,serve,sklearn,table,tensorboard,transformers,wandb]' torchmetrics \
+		numpy httpx2 pytest pytest-timeout pytest-xdist
+	build/lowest/bin/pytest -n auto --maxprocesses=4 --dist loadfile -W ignore::DeprecationWarning $(LOWEST)
+
+audit:  ## known weaknesses of everything in constraints.txt; says so where the advisory service is not reached
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(PYTHON) -m tests.audit build/audit/bin/pip-audit
 
 bench: $(READY)  ## what being Bayesian costs beside the plain network and other libraries, on this machine's device
 	-$(BIN)/python -m benchmarks.peers.install  # without a network the tables say that the peers are missing

@@ -32,6 +32,33 @@ def test_importing_training_and_asking_connect_to_nothing() -> None:
     assert (ended.stdout, ended.stderr) == ("done\n", "")
 
 
+CHILD = """
+import socket
+try:
+    socket.create_connection(("192.0.2.1", 9), timeout=1)
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_a_process_that_a_test_starts_is_stopped_too() -> None:
+    ended = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=120)
+    assert (ended.stdout, ended.stderr) == (
+        "a test may not connect to '192.0.2.1': it must run without a network\n",
+        "",
+    )
+
+
+def test_datagrams_and_names_are_stopped() -> None:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one,
+        pytest.raises(RuntimeError, match=r"a test may not connect to '192\.0\.2\.1'"),
+    ):
+        one.sendto(b"hello", ("192.0.2.1", 9))
+    with pytest.raises(RuntimeError, match=r"a test may not connect to 'example\.org'"):
+        socket.gethostbyname("example.org")
+
+
 @pytest.mark.parametrize("host", ["192.0.2.1", "example.org", "0.0.0.0"])
 def test_a_test_that_leaves_the_machine_is_stopped(host: str) -> None:
     with pytest.raises(RuntimeError, match=f"a test may not connect to '{host}'"):

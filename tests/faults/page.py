@@ -15,6 +15,7 @@ from typing import Any
 from pages.files import out_of_date, write_texts
 from pages.markdown import markdown_table
 from tests.faults.__main__ import COUNTS
+from tests.statistics.section import section
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 
@@ -83,7 +84,7 @@ def document(stored: Mapping[str, Any]) -> str:
     broken = [f"- {name}: {words}" for name, trial in stored["trials"].items() for words in trial["broken"]]
     found = "\n".join(["", "Not held:", "", *broken, ""]) if broken else ""
     table = markdown_table(["trial", "promise", "tried", "held"], rows)
-    return f"{_HEAD}{table}{found}\n{origin}; {share}.\n{_TAIL}"
+    return f"{_HEAD}{table}{found}\n{origin}; {share}.\n{_TAIL}{section()}"
 
 
 def main(words: Sequence[str] | None = None) -> None:

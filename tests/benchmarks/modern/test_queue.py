@@ -163,7 +163,7 @@ Queue(study(), Path(sys.argv[1]), say=say).run([settings("plain"), settings("pla
 
 
 def test_a_killed_run_leaves_no_half_file(tmp_path: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([f"{ROOT / 'src'}", str(ROOT), os.environ["PYTHONPATH"]])}
     words = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT) as process:
         assert process.stdout is not None

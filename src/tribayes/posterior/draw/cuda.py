@@ -12,19 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tribayes.posterior.draw.layout import channels_last, rooms
+from tribayes.posterior.draw.layout import BLOCK, channels_last, rooms
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.parametrisation import Rule
 from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness, Seeds, Stream, checked
 
 _SEEDS = 2**62
+_STRIDED = 2**31 - BLOCK  # entries of a tensor in channels_last memory, whose places the kernels find in 32 bits
 
 
 def can_draw(means: Means, delta: Tensor) -> bool:
-    """Whether the kernels can read these: float32 on one device, in row-major or channels_last memory."""
+    """Whether the kernels can read these: float32 on one device, row-major or (not too large) channels_last."""
     return delta.dtype == torch.float32 and all(
-        mean.dtype == torch.float32 and mean.device == delta.device and (mean.is_contiguous() or channels_last(mean))
+        mean.dtype == torch.float32
+        and mean.device == delta.device
+        and (mean.is_contiguous() or (channels_last(mean) and mean.numel() <= _STRIDED))
         for mean in means
     )
 

@@ -103,7 +103,7 @@ def block_of(table_ptr, row, BLOCK: tl.constexpr, STRIDED: tl.constexpr, ALIGNED
     address, start, size = tl.load(line), tl.load(line + 1), tl.load(line + 2)
     tensor, offset, noise = tl.load(line + 3), tl.load(line + 4), tl.load(line + 5)
     local = tl.arange(0, BLOCK)
-    inside = local < (size - start).to(tl.int32)
+    inside = local < tl.minimum(size - start, BLOCK).to(tl.int32)  # what is left may be beyond 32 bits
     if STRIDED:
         channels, positions = tl.load(line + 6).to(tl.int32), tl.load(line + 7).to(tl.int32)
         entry, filter_size = start.to(tl.int32) + local, channels * positions
@@ -162,7 +162,7 @@ def forward_kernel(
     own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
     m = load(means + place, inside, full, 1.0)
     w = m + tl.abs(m) * (current * (own + t * neighbour))
-    target = out_ptr + sample * total + offset
+    target = out_ptr + sample.to(tl.int64) * total + offset  # 33 draws of 2²⁶ weights are beyond 32 bits
     store(target + place, w.to(out_ptr.dtype.element_ty), inside, full)
     if KL:  # noqa: SIM102 - this one is decided when the kernel is compiled
         if sample == 0:
@@ -275,8 +275,9 @@ def backward_kernel(
     by_mean = tl.zeros((BLOCK,), tl.float32)
     by_current = tl.zeros((BLOCK,), tl.float32)
     by_previous = tl.zeros((BLOCK,), tl.float32)
+    stride = total.to(tl.int64)
     for sample in range(samples):
-        g = load(grad_ptr + sample * total + offset + place, inside, full, 0.0).to(tl.float32)
+        g = load(grad_ptr + sample * stride + offset + place, inside, full, 0.0).to(tl.float32)
         own, neighbour = _normals(tl.load(seed_ptr + sample), noise, BLOCK, FAST)
         by_mean += g + g * sign * (current * (own + t * neighbour))
         weighted = g * tl.abs(m)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 import triton
 from torch import Tensor
 
+from tribayes._errors import refusal
 from tribayes.posterior.draw import kernels
 from tribayes.posterior.draw.layout import BLOCK, Layout, layout_of, prior_table
 from tribayes.posterior.parametrisation import LARGEST_GAMMA, SMALLEST_MEAN, rule_of
@@ -18,6 +19,8 @@ Tensors = Sequence[Tensor]
 
 _CHUNK = 4096  # block sums read at once by a reduction: one program adds up all blocks of a tensor,
 _REDUCING = 16  # with so many warps
+_DRAWS = 65_535  # of one launch: a grid has no more rows
+_COINS = 2**31  # for means; those for γ are counted from there (kernels.py)
 _WARPS = 8  # with 2,048 entries a block: the fastest pair on an H200
 _FAST = os.environ.get("TRITON_INTERPRET") != "1"  # the interpreter has no hardware sine
 
@@ -38,9 +41,11 @@ def draw(
     with_kl = bool(locs)
     prior = prior_table(locs, scales) if with_kl else layout.table
     sums = torch.empty(layout.blocks if with_kl else 0, 2, device=delta.device)
-    kernels.forward_kernel[layout.blocks, len(seeds)](
-        layout.table, delta, gamma, seeds, drawn, _stride(layout, seeds), prior, sums, **_options(layout, locs, scales)
-    )
+    options = _options(layout, locs, scales)
+    for some, rows in _launches(seeds, drawn):
+        kernels.forward_kernel[layout.blocks, len(some)](
+            layout.table, delta, gamma, some, rows, _stride(layout, seeds), prior, sums, **options
+        )
     squares = torch.empty(layout.tensors if with_kl or relative else 0, device=delta.device)
     if not len(squares):
         return drawn, torch.zeros((), device=delta.device), squares
@@ -78,6 +83,13 @@ def backward(
     return by_mean, by_delta, by_gamma
 
 
+def _launches(seeds: Tensor, drawn: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
+    """The seeds and the rows of each launch: all of them, but for very many draws."""
+    if len(seeds) <= _DRAWS:
+        return [(seeds, drawn)]
+    return zip(seeds.split(_DRAWS), drawn.split(_DRAWS), strict=True)
+
+
 def _flat(layout: Layout, *shape: int, **options: Any) -> Tensor:
     """Room for all tensors, with zeros in the gaps between them, if there are any."""
     return (torch.zeros if layout.gaps else torch.empty)(*shape, **options)
@@ -98,6 +110,9 @@ def _options(layout: Layout, locs: Tensors, scales: Tensors) -> dict[str, Any]:
 def guard_(means: Tensors, delta: Tensor, gamma: Tensor | None, seed: Tensor, rule: str) -> None:
     """All guards of that rule, in place, in one launch; `seed` (1,) throws the coins, if there are any."""
     layout, bound = layout_of(means, delta.dtype), rule_of(rule)
+    if bound.coin_for_sign and layout.normals > _COINS:
+        requirement = 'have at most 2 billion random weights under rule="paper", which throws a coin for each on a GPU'
+        raise refusal("model", layout.total, requirement, 'use rule="closed_form"')
     bounds = SMALLEST_MEAN, bound.smallest_delta, bound.smallest_gamma, LARGEST_GAMMA
     options = {"COIN": bound.coin_for_sign, "GAMMA": gamma is not None, "BLOCK": BLOCK, "num_warps": _WARPS}
     kernels.guard_kernel[(layout.blocks + triton.cdiv(len(delta), BLOCK),)](

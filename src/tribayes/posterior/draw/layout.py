@@ -11,8 +11,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from tribayes._errors import refusal
+
 BLOCK = 2048  # entries a program works on
 _GAP = 4  # normals left unused before every tensor, and what the kernels make at once
+NORMALS = 2**33  # of one draw: the kernels count pairs of them in 32 bits, and would begin anew
 _MOST = 64  # layouts: a model needs one, which changes only when its parameters move in memory
 _BYTES = 16  # a draw begins at a multiple of them: for weights that do not, cuDNN has kernels 14 times as slow
 
@@ -29,6 +32,7 @@ class Layout:
     tensors: int
     blocks: int
     total: int
+    normals: int  # how far the kernels count
     gaps: bool  # some tensor leaves a part of its room empty
     strided: bool  # some tensor is in channels_last memory
     aligned: bool  # every mean begins at a multiple of 16 bytes, as its draw does
@@ -87,7 +91,22 @@ def channels_last(tensor: Tensor) -> bool:
     return tensor.ndim in formats and tensor.is_contiguous(memory_format=formats[tensor.ndim])
 
 
+def normals_of(means: Sequence[Tensor]) -> int:
+    """How far the kernels count for a draw of these, in normals; refused where they would begin anew.
+
+    >>> normals_of([torch.ones(5), torch.ones(8)])
+    28
+    """
+    most = _GAP + sum(-(-mean.numel() // _GAP) * _GAP + _GAP for mean in means)
+    if most > NORMALS:
+        requirement = "have less than 8 billion random weights: the generator of the GPU's kernels has no more normals"
+        remedy = "make several Bayesian modules of its parts"
+        raise refusal("model", sum(mean.numel() for mean in means), requirement, remedy)
+    return most
+
+
 def _layout(means: Sequence[Tensor], dtype: torch.dtype) -> Layout:
+    normals = normals_of(means)
     rows: list[tuple[int, ...]] = []
     first, offset, noise = [0], 0, _GAP
     for number, (mean, room) in enumerate(zip(means, rooms(means, dtype), strict=True)):
@@ -109,6 +128,7 @@ def _layout(means: Sequence[Tensor], dtype: torch.dtype) -> Layout:
         blocks=len(rows),
         tensors=len(means),
         total=offset,
+        normals=normals,
         gaps=offset > sum(mean.numel() for mean in means),
         strided=any(channels_last(mean) for mean in means),
         aligned=all(mean.data_ptr() % _BYTES == 0 for mean in means),

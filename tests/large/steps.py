@@ -1,0 +1,53 @@
+"""A training of a million steps: finite to the end, with τ and ρ inside their bounds at every look."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+import tribayes as tb
+from tribayes.posterior.parametrisation import LARGEST_GAMMA, rho_of, rule_of, tau_of
+
+LOOKS = 1000  # spread over the training
+
+
+def train(count: int) -> dict[str, float]:
+    """Least and largest τ, the largest |ρ|, and the loss at the end; an error where anything is not finite."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+    model = tb.to_bayesian(net)
+    inputs = torch.linspace(-1, 1, 32).unsqueeze(1)
+    targets = torch.sin(3 * inputs) + 0.1 * torch.randn(32, 1)
+    elbo = tb.ELBO(tb.Gaussian(0.1), data_size=len(inputs))
+    optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=1e-3), momentum=0.9, fused=True)
+    step = tb.TrainingStep(model, elbo, optimizer, generator=0)
+    taus, rhos, losses = [], [], []
+    for number in range(1, count + 1):
+        terms = step(inputs, targets)
+        if number % max(1, count // LOOKS) == 0 or number == count:
+            tau, rho = raw_numbers(model)
+            check_bounds(tau, rho)
+            taus.append(tau)
+            rhos.append(rho.abs())
+            losses.append(float(terms.loss))
+    tau, rho = torch.stack(taus), torch.stack(rhos)
+    found = {"steps": count, "tau_least": tau.min(), "tau_largest": tau.max(), "rho_largest": rho.max()}
+    last = losses[-max(1, len(losses) // 10) :]
+    return {name: float(value) for name, value in found.items()} | {"loss": sum(last) / len(last)}
+
+
+def raw_numbers(model: tb.BayesianModule) -> tuple[torch.Tensor, torch.Tensor]:
+    """τ and ρ of every tensor; an error where any parameter is not finite."""
+    for name, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            raise ArithmeticError(f"{name} is not finite")
+    family = model.family
+    return tau_of(family.delta.detach()), rho_of(family.gamma.detach())
+
+
+def check_bounds(tau: torch.Tensor, rho: torch.Tensor) -> None:
+    """τ at least what its guard leaves, |ρ| at most what its own leaves, and below ½."""
+    least = float(tau_of(torch.tensor(rule_of("closed_form").smallest_delta)))
+    most = float(rho_of(torch.tensor(LARGEST_GAMMA)))
+    if not (tau.min() >= least and tau.isfinite().all() and rho.abs().max() <= most < 0.5):
+        raise ArithmeticError(f"tau {tau.tolist()} or rho {rho.tolist()} left its bounds")

@@ -108,6 +108,8 @@ def _asked(request: OwnRequest) -> OwnSetting:
     """The setting as far as it is known before the data are read."""
     assert request.data is not None
     images = request.data.is_dir()
+    if images and request.data.suffix.lower() in TABLE_ENDINGS:
+        raise refusal("DATA", str(request.data), "be a file, but it is a folder", "pass one of the tables in it")
     for option, value in (("--target", request.target), ("--task", request.task), ("--ignore", request.ignore or None)):
         if images and value is not None:
             raise refusal(option, value, "be for tables: images have a sub-folder for each class", "leave it out")

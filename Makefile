@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHMARKS := draw step training prediction growth memory
+BENCHMARKS := draw step training prediction growth distributed memory
 
 .PHONY: help demo test lint types unit docs notebooks faults bench reproduce results release clean
 

@@ -178,8 +178,8 @@ INTRODUCTIONS = {
     "growth": "The time of a training step: of four square linear layers, batch 64, with the number of weights, and of "
     "LeNet-100 with the number of draws per step.",
     "distributed": "A training step in several processes at once, by DistributedDataParallel, beside the plain network "
-    "under it: each has all weights and its share of the batch, and gradients are averaged, by gloo on a CPU. Ours draws "
-    "other weights in each process, or by `same_draw=True` the same in all. Never as CUDA graphs.",
+    "under it: each has all weights and its share of the batch, and gradients are averaged, by gloo on a CPU. Ours "
+    "draws other weights in each process, or by `same_draw=True` the same in all. Never as CUDA graphs.",
     "memory": "Kept: parameters and optimizer state. Peak: what torch's allocator had handed out at most in an eager "
     "step, which it tells for a GPU only; on a CPU a small batch makes the state.",
 }

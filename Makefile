@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH ?= 2.11.0
 LOWEST := $(addprefix tests/,posterior nn inference prediction tables sklearn integrations plots report runs own serve)
-BENCHMARKS := draw step training prediction growth memory
+BENCHMARKS := draw step training prediction growth distributed memory
 
 .PHONY: help demo test lint types unit docs notebooks faults statistics large lowest audit bench reproduce results release clean
 

@@ -1,9 +1,11 @@
 """Do the 95 % intervals and sets of `tribayes fit table.csv` hold, with no option given?
 
-    python -m benchmarks.own_data --seeds 10
+    python -m benchmarks.own_data --seeds 10   # benchmarks/results/own-data.json, then the part of docs/own-data.md
+    python -m benchmarks.own_data --page       # that part alone, from what is stored
+    python -m benchmarks.own_data --check      # is it what the file says?
 
 Scikit-learn's tables, written to CSV; each seed is another division into rows that train, calibrate and judge. A single
-division judges by 36 to 114 rows, so shares are over all of them. Writes benchmarks/results/own-data.json.
+division judges by 36 to 114 rows, so shares are over all of them.
 """
 
 from __future__ import annotations
@@ -11,13 +13,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.performance.markdown import number
+from benchmarks.store import ROOT
+from pages.files import out_of_date, with_block, write_texts
+from pages.markdown import markdown_table
 from tribayes._files import store_json
 from tribayes._progress import progress_bar
 from tribayes._text import format_table, percent
@@ -25,6 +32,7 @@ from tribayes.own.fitting import OwnRequest, train_own
 from tribayes.own.judging import judge
 
 RESULTS = Path(__file__).parent / "results" / "own-data.json"
+PAGE = ROOT / "docs" / "own-data.md"
 TABLES = ("diabetes", "wine", "breast_cancer")
 
 
@@ -62,10 +70,53 @@ def summary(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def block(results: Mapping[str, Any]) -> str:
+    """The table of docs/own-data.md, a line for each table that was run, and what one division can say."""
+    header = [
+        "table",
+        "divisions",
+        "rows that judged",
+        "truth in the 95 % intervals or sets",
+        "by division",
+        "how large",
+    ]
+    rows = [_line(name, each) for name, each in results.items()]
+    sizes = [each["test_rows"] // each["seeds"] for each in results.values()]
+    some = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
+    return f"{markdown_table(header, rows)}\nOne division judges by {some} rows, so it says little by itself.\n"
+
+
+def _line(name: str, found: Mapping[str, Any]) -> list[str]:
+    """One table: what holds values is as wide as it is, and a set has so many classes; both are means of divisions."""
+    classes, shares = "error" in found, found["by_seed"]
+    size = sum(found["size"]) / len(found["size"])
+    return [
+        f"{name.replace('_', ' ')} ({'classes' if classes else 'values'})",
+        str(found["seeds"]),
+        f"{found['test_rows']:,}",
+        percent(found["covered"], 1),
+        f"{100 * min(shares):.1f} to {percent(max(shares), 1)}",
+        f"{size:.2f} classes" if classes else f"width {number(size)}, RMSE {number(sum(found['rmse']) / len(shares))}",
+    ]
+
+
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--page", action="store_true", help="write the page from what is stored, and run nothing")
+    parser.add_argument("--check", action="store_true", help="compare the page with what is stored, and run nothing")
+    arguments = parser.parse_args(words)
+    if not (arguments.page or arguments.check):
+        _run(arguments.seeds)
+    texts = {PAGE: with_block(PAGE.read_text("utf-8"), "own-data", block(json.loads(RESULTS.read_text("utf-8"))))}
+    if not arguments.check:
+        write_texts(texts)
+    elif out_of_date(texts):
+        raise SystemExit(f"{PAGE.name} is not what the results say; run python -m benchmarks.own_data --page")
+
+
+def _run(seeds: int) -> None:
+    """All tables anew; each is stored as soon as it is done."""
     results = {}
     with tempfile.TemporaryDirectory() as folder, progress_bar("runs", len(TABLES) * seeds) as advance:
         for name in TABLES:

@@ -122,15 +122,19 @@ def race(
     seconds: float,
     base: str,
     turns: Mapping[str, float] = TURN_SECONDS,
+    agree: Callable[[int], int] = int,
 ) -> list[Timing]:
-    """Time the candidates in turns until the time is up; ratios are to the candidate `base`."""
+    """Time the candidates in turns until the time is up; ratios are to the candidate `base`.
+
+    Processes that step together `agree` on a number, how often to step or whether to go on: the largest of theirs.
+    """
     stopwatch = _seconds_by_events if device.type == "cuda" else _seconds_by_clock
     turn = min(turns[device.type], seconds / len(candidates) / FEWEST_ROUNDS)
-    repeats = {one.name: _repeats(stopwatch(one.run, 1), turn) for one in candidates}
+    repeats = {one.name: agree(_repeats(stopwatch(one.run, 1), turn)) for one in candidates}
     times: dict[str, list[float]] = {one.name: [] for one in candidates}
     end = perf_counter() + seconds
     rounds = 0
-    while perf_counter() < end or rounds < FEWEST_ROUNDS:
+    while agree(perf_counter() < end or rounds < FEWEST_ROUNDS):
         for one in candidates if rounds % 2 else reversed(candidates):  # nobody always runs after the same neighbour
             times[one.name].append(stopwatch(one.run, repeats[one.name]))
         rounds += 1

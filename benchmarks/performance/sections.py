@@ -127,6 +127,17 @@ def growth_part(result: Stored) -> str:
     )
 
 
+def distributed_part(result: Stored) -> str:
+    figures = result["figures"]
+    parts = []
+    for row in figures["networks"]:
+        rows = [[one["name"], milli(one["seconds"]), ratio(one["ratio"])] for one in row["timings"]]
+        title = f"**{row['title']}**, batch {row['batch']}, shared by {figures['processes']} processes, "
+        title += f"{row['random_weights']:,} random weights.\n\n"
+        parts.append(title + markdown_table(["under DDP", "ms", "× deterministic (quartiles)"], rows))
+    return "\n".join(parts)
+
+
 def memory_part(result: Stored) -> str:
     return "\n".join(_network_memory(row) for row in result["figures"]["networks"])
 
@@ -166,6 +177,9 @@ INTRODUCTIONS = {
     "speed of a copy.",
     "growth": "The time of a training step: of four square linear layers, batch 64, with the number of weights, and of "
     "LeNet-100 with the number of draws per step.",
+    "distributed": "A training step in several processes at once, by DistributedDataParallel, beside the plain network "
+    "under it: each has all weights and its share of the batch, and gradients are averaged, by gloo on a CPU. Ours "
+    "draws other weights in each process, or by `same_draw=True` the same in all. Never as CUDA graphs.",
     "memory": "Kept: parameters and optimizer state. Peak: what torch's allocator had handed out at most in an eager "
     "step, which it tells for a GPU only; on a CPU a small batch makes the state.",
 }
@@ -175,6 +189,7 @@ TITLES = {
     "training": "A whole training",
     "prediction": "Prediction",
     "growth": "Growth",
+    "distributed": "Several processes",
     "memory": "Memory",
 }
 PARTS: dict[str, Callable[[Stored], str]] = {
@@ -183,5 +198,6 @@ PARTS: dict[str, Callable[[Stored], str]] = {
     "training": training_part,
     "prediction": prediction_part,
     "growth": growth_part,
+    "distributed": distributed_part,
     "memory": memory_part,
 }

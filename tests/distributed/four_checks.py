@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 import tribayes as tb
 from tests.distributed.models import bayesian, data, optimizer_of, sharded, state_of, trained
+from tests.distributed.parallel_checks import PREDICTIONS, predicted
 from tests.distributed.processes import Check
 from tests.distributed.sharded_checks import load, save
 
@@ -57,4 +60,14 @@ def mesh() -> Any:
     return init_device_mesh("cpu", (2, 2), mesh_dim_names=("copies", "parts"))
 
 
-CHECKS: dict[str, Check] = {"loaded": loaded, "hybrid": hybrid, "hybrid coins": hybrid_coins}
+def same_draw(rank: int, _: Path) -> dict[str, Tensor]:
+    return trained(DistributedDataParallel(bayesian()), quarter_of(rank), same_draw=True)
+
+
+PREDICTED = ("samples", "few", "examples")
+CHECKS: dict[str, Check] = {
+    "loaded": loaded,
+    "hybrid": hybrid,
+    "hybrid coins": hybrid_coins,
+    "same draw": same_draw,
+} | {f"predict, {name}": partial(predicted, PREDICTIONS[name]) for name in PREDICTED}

@@ -12,10 +12,13 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 import tribayes as tb
-from tests.distributed.models import bayesian, data, optimizer_of, state_of, trained
+from tests.distributed.models import STEPS, bayesian, data, optimizer_of, sharded, state_of, trained
 from tests.distributed.processes import Check
 from tests.distributed.sharded_checks import refusal_of, share_of
+from tests.own.cases import rows_of, write_csv
 from tribayes.distributed import Lost
+from tribayes.own.fitting import OwnRequest, train_own
+from tribayes.own.judging import tested
 
 ITERATIONS = 20
 DIES_AT = 7  # the iteration in which the second process is gone
@@ -121,6 +124,39 @@ def run_together(rank: int, folder: Path) -> Any:
     return trained_in(tb.runs.Run.at(folder / "together"))
 
 
+def learned_noise(rank: int, _: Path) -> dict[str, Any]:
+    """Of a likelihood, which is no part of the model; the second process's is wrong at first, and the first's wins."""
+    found = {"DDP": with_noise(DistributedDataParallel(bayesian()), share_of(rank), 0.5 + rank, same_draw=True)}
+    return found | {"sharded": with_noise(sharded(), share_of(rank), 0.5 + rank)}
+
+
+def with_noise(model: torch.nn.Module, share: slice, noise: float, **options: Any) -> dict[str, Tensor]:
+    """The state of model and objective after a few steps of regression."""
+    elbo = tb.ELBO(tb.Gaussian(noise, learned=True).double(), data_size=20)
+    groups = tb.parameter_groups(model, lr=0.01, likelihood=elbo.likelihood)
+    step = tb.TrainingStep(model, elbo, torch.optim.SGD(groups, momentum=0.9), generator=5, **options)
+    x = data()[0][share]
+    for _ in range(STEPS):
+        step(x, x.sin())
+    return state_of(model) | state_of(elbo)
+
+
+def own_table(rank: int, folder: Path) -> tb.Predictive:
+    """`tribayes fit people.csv`, with its choice of the weight, by processes that begin it together."""
+    if rank == 0:
+        write_csv(folder / "people.csv", rows_of(120))
+    torch.distributed.barrier()
+    return fitted_table(folder / "people.csv", folder / "own")
+
+
+def fitted_table(table: Path, run: Path) -> tb.Predictive:
+    """What the calibrated network says about rows that it has not seen."""
+    given = {"iterations": 20, "batch": 36}
+    request = OwnRequest(table, run, 3, given, "cpu", 1, "price", None, None, ["dear"])
+    found = train_own(request, resume=False, checkpoint_seconds=0, tensorboard=False)
+    return tested(found, found.network(torch.device("cpu")), 5, False)[0]
+
+
 def dying(rank: int, folder: Path) -> str:
     """The second process is gone in the middle. The last check: afterwards there is only one."""
 
@@ -144,4 +180,6 @@ CHECKS: dict[str, Check] = {
     "alone under DDP": alone_under_ddp,
     "parallel refusals": refusals,
     "run": run_together,
+    "learned noise": learned_noise,
+    "own table": own_table,
 } | {f"predict, {name}": partial(predicted, options) for name, options in PREDICTIONS.items()}

@@ -8,8 +8,18 @@ import pytest
 import torch
 
 import tribayes as tb
+from tests.distributed.four_checks import PREDICTED
 from tests.distributed.models import bayesian, data, optimizer_of, state_of, trained
-from tests.distributed.parallel_checks import DIES_AT, ITERATIONS, PREDICTIONS, own_loss, plain_model, trained_in
+from tests.distributed.parallel_checks import (
+    DIES_AT,
+    ITERATIONS,
+    PREDICTIONS,
+    fitted_table,
+    own_loss,
+    plain_model,
+    trained_in,
+    with_noise,
+)
 from tests.distributed.processes import Found, needs_gloo
 from tests.distributed.test_sharded import close
 from tests.networks import same_tensors
@@ -21,6 +31,20 @@ def test_under_the_same_draw_halves_of_a_batch_are_the_batch(by_two: Found) -> N
     expected = trained(bayesian())
     for found in by_two["same draw"]:
         close(found, expected)
+
+
+def test_so_are_quarters(by_four: Found) -> None:
+    expected = trained(bayesian())
+    for found in by_four["same draw"]:
+        close(found, expected)
+
+
+@pytest.mark.parametrize("name", PREDICTED)
+def test_four_processes_share_a_prediction(by_four: Found, name: str) -> None:
+    alone = tb.predict(plain_model(), data()[0], PREDICTIONS[name]["samples"], progress=False)
+    for found in by_four[f"predict, {name}"]:
+        assert found.sample_indices == alone.sample_indices
+        torch.testing.assert_close(found.samples, alone.samples, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("seed", ["seed", "none"])
@@ -80,6 +104,25 @@ def test_a_run_of_two_processes_is_that_of_one(by_two: Found, tmp_path: Path) ->
         assert [one.iteration for one in written] == [one.iteration for one in records]
         assert written[-1].loss == pytest.approx(records[-1].loss, rel=1e-5)
         assert written[-1].test_nll == pytest.approx(records[-1].test_nll, rel=1e-5)
+
+
+@pytest.mark.parametrize("way", ["DDP", "sharded"])
+def test_a_learned_noise_steps_along_the_mean_of_the_gradients(by_two: Found, way: str) -> None:
+    expected = with_noise(bayesian(), slice(None), 0.5)
+    start = tb.Gaussian(0.5, learned=True).double().state_dict()
+    assert all(not torch.equal(expected[f"likelihood.{name}"], value) for name, value in start.items())
+    for found in by_two["learned noise"]:
+        close(found[way], expected)
+
+
+def test_a_table_of_ones_own_is_learned_by_two_processes_as_by_one(
+    by_two: Found, meeting_place: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("pandas", reason="tables are read with pandas")
+    alone = fitted_table(meeting_place / "people.csv", tmp_path / "alone")
+    for found in by_two["own table"]:
+        torch.testing.assert_close(found.mean, alone.mean, rtol=1e-5, atol=0)
+        torch.testing.assert_close(found.std, alone.std, rtol=1e-3, atol=0)
 
 
 def test_a_process_that_dies_leaves_a_checkpoint_that_one_process_continues(

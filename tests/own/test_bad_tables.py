@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.own.cases import complaint, rows_of, write_csv
-from tribayes.own import table_file
-from tribayes.own.csv_file import check_csv
 
 pandas = pytest.importorskip("pandas", reason="tables are read with pandas")
 
@@ -40,6 +38,18 @@ BAD: dict[str, tuple[Change, str]] = {
         lambda t: [*t[:5], cell(t[5], 1, "inf"), *t[6:]],
         "column 'height', row 5\") must hold finite numbers",
     ),
+    "a number out of all proportion": (
+        lambda t: [*t[:5], cell(t[5], 1, "1e150"), *t[6:]],
+        "column 'height', row 5: 1e+150\") must lie within 1,000,000 standard deviations of the mean",
+    ),
+    "a target out of all proportion": (
+        lambda t: [*t[:5], cell(t[5], 4, "-1e140"), *t[6:]],
+        "column 'price', row 5: -1e+140\") must lie within 1,000,000 standard deviations of the mean",
+    ),
+    "a word among the targets": (
+        lambda t: [*t[:5], cell(t[5], 4, "much"), *t[6:]],
+        "column 'price': 'much'\") must hold numbers alone",
+    ),
     "a constant target": (lambda t: [t[0], *(cell(x, 4, "3.5") for x in t[1:])], "differ from row to row, but it is"),
     "no target in any row": (
         lambda t: [t[0], *(cell(x, 4, "") for x in t[1:])],
@@ -67,7 +77,11 @@ def test_it_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
 
 
 CLASSES: dict[str, tuple[Change, str]] = {
-    "one class": (lambda t: [t[0], *(cell(x, 5, "no") for x in t[1:])], "two classes or more, but all rows are 'no'"),
+    "one class": (lambda t: [t[0], *(cell(x, 5, "no") for x in t[1:])], "but all rows that have one are 'no'"),
+    "a class that is called nothing": (
+        lambda t: [t[0], *(cell(x, 5, "None" if x.endswith("yes") else "no") for x in t[1:])],
+        "but all rows that have one are 'no'; choose another; empty cells and the words NA, nan, null and None say",
+    ),
     "a class of one row": (lambda t: [*t[:5], cell(t[5], 5, "perhaps"), *t[6:]], "but 'perhaps' has 1; gather more"),
 }
 
@@ -121,6 +135,9 @@ def test_what_is_neither_data_nor_an_experiment(tmp_path: Path) -> None:
     assert "must be a file; correct the name" in complaint("fit", tmp_path / "no.csv", "--target", "y")
     (tmp_path / "sheet.xlsx").write_bytes(b"PK")
     assert "must end in .csv, .tsv" in complaint("fit", tmp_path / "sheet.xlsx", "--run", tmp_path / "run")
+    (tmp_path / "many.parquet").mkdir()
+    said = complaint("fit", tmp_path / "many.parquet", "--target", "y", "--run", tmp_path / "run")
+    assert "must be a file, but it is a folder; pass one of the tables in it" in said
 
 
 def test_the_target_has_to_be_named(tmp_path: Path) -> None:
@@ -145,18 +162,3 @@ def test_pandas_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "pandas", None)
     said = complaint("fit", data, "--target", "price", "--run", tmp_path / "run")
     assert said.endswith("which is not installed; install it with: pip install 'tribayes[table]'")
-
-
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-def test_separators_are_found(separator: str, tmp_path: Path) -> None:
-    data = write_csv(tmp_path / "table.csv", rows_of(5), separator)
-    assert check_csv(data)[0] == separator
-    assert list(table_file.read_table(data).columns) == list(rows_of(1)[0])
-
-
-def test_a_mark_in_front_and_quotes_are_read(tmp_path: Path) -> None:
-    data = tmp_path / "table.csv"
-    data.write_bytes('\ufeffname,"a, b"\nx,"1\n2"\n\ny,3\n'.encode())
-    table = table_file.read_table(data)
-    assert list(table.columns) == ["name", "a, b"]
-    assert table["a, b"].tolist() == ["1\n2", "3"]

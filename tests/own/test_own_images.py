@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from PIL import Image
 
 from tests.own.cases import QUICK, complaint, fit, write_images
 from tests.recipes.small import tribayes
-from tribayes.own.image_folder import Pixels, shape_of
+from tribayes.own.image_folder import FoundImages, Pixels, shape_of
 from tribayes.own.own_run import OwnRun
 
 SMALL = ("--set", "width=2")  # a ResNet that is trained in a moment
@@ -67,12 +68,39 @@ def test_folders_that_are_none_are_refused(run: Path, tmp_path: Path) -> None:
     assert "`DATA` (='20 images') must have at least 60 images" in complaint(
         "fit", write_images(tmp_path / "ten", 10), *at
     )
+    both = write_images(tmp_path / "set" / "train")
+    said = complaint("fit", tmp_path / "set", *at)
+    assert f"two or more, but it has 0; pass {str(both)!r}, which has them" in said
     broken = write_images(tmp_path / "broken")
     (broken / "dark" / "3.png").write_bytes(b"no picture")
     assert "3.png') must be an image that can be read" in complaint("fit", broken, *at)
     assert "be for tables" in complaint("fit", run.parent / "data", "--target", "x", *at)
     assert not (tmp_path / "run").exists()
     assert "with images; correct the name" in complaint("predict", run, tmp_path / "empty")
+
+
+def test_images_that_are_left_out_are_said(tmp_path: Path) -> None:
+    folder = write_images(tmp_path, 5)
+    (folder / "none").mkdir()
+    (folder / "dark" / "night").mkdir()
+    for name in ("loose.png", "dark/night/5.png"):
+        Image.new("L", (8, 8)).save(folder / name)
+    assert FoundImages.in_folder(folder).notes == (
+        "1 images lie in no class's folder, and are left out",
+        "folder 'none' has no images, and is no class",
+        "the images in 'dark/night' are left out: a class has its images in its own folder",
+    )
+
+
+def test_classes_that_are_called_the_same_are_refused(tmp_path: Path) -> None:
+    """A name with a line break is written as one without, which another folder may have."""
+    folder = write_images(tmp_path, 5)
+    for name in ("a\nb", r"a\nb"):
+        shutil.copytree(folder / "dark", folder / name)
+    with pytest.raises(
+        ValueError, match=r"whose names can be told apart, but two are '.*nb'; rename one of the folder"
+    ):
+        FoundImages.in_folder(folder)
 
 
 def test_the_shape_is_that_of_the_images(tmp_path: Path) -> None:

@@ -106,6 +106,13 @@ def test_what_was_not_seen_makes_a_row_uncertain(values: Path) -> None:
     assert lines[0]["remark"] == ""
 
 
+def test_new_rows_of_one_column_alone_are_answered(tmp_path: Path) -> None:
+    rows = [{key: row[key] for key in ("colour", "dear")} for row in rows_of(100)]
+    assert fit(write_csv(tmp_path / "table.csv", rows), tmp_path / "run", "--target", "dear").code == 0
+    _, lines = asked(tmp_path / "run", [{"colour": "red"}, {"colour": "blue"}])
+    assert [line["row"] for line in lines] == ["1", "2"]
+
+
 def test_new_tables_that_do_not_fit_are_refused(values: Path, tmp_path: Path) -> None:
     rows = [{key: value for key, value in row.items() if key != "height"} for row in rows_of(3)]
     data = write_csv(tmp_path / "new.csv", rows)
@@ -113,6 +120,9 @@ def test_new_tables_that_do_not_fit_are_refused(values: Path, tmp_path: Path) ->
     wrong = write_csv(tmp_path / "wrong.csv", [row | {"height": "tall"} for row in rows_of(3)])
     assert "must hold numbers alone" in complaint("predict", values, wrong)
     assert "be one table" in complaint("predict", values, data, wrong)
+    wild = write_csv(tmp_path / "wild.csv", [row | {"height": "1e300"} for row in rows_of(3)])
+    said = complaint("predict", values, wild)
+    assert "column 'height', row 1: 1e+300\") must lie within 1,000,000 standard deviations of the mean" in said
     good = write_csv(tmp_path / "good.csv", rows_of(3))
     assert "not what is asked about" in complaint("predict", values, good, "--out", tmp_path)
     assert "not what is asked about" in complaint("predict", values, good, "--out", good)

@@ -59,6 +59,27 @@ def is_parallel(model: nn.Module) -> bool:
     return isinstance(model, DistributedDataParallel) or holds_shards(model)
 
 
+class CommonNoise:
+    """What a likelihood learns, alike in all processes: no wrapper of the model knows it, so nothing else averages it.
+
+    All begin with the first one's values. `average_` makes the gradients their mean over processes, as the model's are.
+    """
+
+    def __init__(self, model: nn.Module, objective: nn.Module) -> None:
+        own = set(model.parameters())
+        self._parameters = [p for p in objective.parameters() if p not in own] if is_parallel(model) else []
+        self._group = model.process_group if isinstance(model, DistributedDataParallel) else None
+        for parameter in self._parameters:
+            torch.distributed.broadcast(parameter.detach(), group=self._group, group_src=0)
+
+    def average_(self) -> None:
+        """To be called by all processes, after the backward pass."""
+        for gradient in (parameter.grad for parameter in self._parameters):
+            if gradient is not None:
+                torch.distributed.all_reduce(gradient, group=self._group)
+                gradient /= torch.distributed.get_world_size(self._group)
+
+
 def _agreed_seed(model: DistributedDataParallel, source: torch.Generator | None, device: torch.device) -> int:
     """A number by the first process's generator, in all of them."""
     number = torch.randint(_SEEDS, (1,), device=device, generator=source)

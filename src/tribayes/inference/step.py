@@ -18,7 +18,7 @@ from tribayes.inference.finite import check_examples, non_finite_loss
 from tribayes.inference.learned import check_complete, check_steps
 from tribayes.inference.objective import ELBO, ELBOTerms, Objective, Parts
 from tribayes.inference.precision import Precision
-from tribayes.inference.processes import check_optimizer, generators_for, is_parallel
+from tribayes.inference.processes import CommonNoise, check_optimizer, generators_for, is_parallel
 from tribayes.inference.rates import RateWatch
 from tribayes.inference.snapshot import Statistics
 from tribayes.nn.calling import Home
@@ -106,7 +106,7 @@ class TrainingStep:
         by_example = getattr(elbo, "estimator", "") == "local"
         self.generator, self._coins = generators_for(model, generator, same_draw, by_example, self.device)
         self.count = 0  # steps taken: what a schedule of kl_weight is asked for
-        self._stage = elbo.stage(model)
+        self._stage, self._noise = elbo.stage(model), CommonNoise(model, elbo)
         check_complete(model, elbo, optimizer)
         for module in model.modules():
             if isinstance(module, BayesianModule):
@@ -247,6 +247,7 @@ class TrainingStep:
             torch.autograd.backward(roots, weights)
 
     def _finish_gradients(self) -> None:
+        self._noise.average_()
         self._precision.unscale_(self.optimizer)
         if self.clip is not None:
             nn.utils.clip_grad_value_([p for group in self.optimizer.param_groups for p in group["params"]], self.clip)

@@ -44,7 +44,7 @@ class _Question(NamedTuple):
         if isinstance(form.inputs, Schema):
             if len(files) != 1:
                 raise refusal("DATA", len(files), "be one table", "ask about one at a time")
-            inputs, strange = form.inputs.encode(read_table(files[0]))
+            inputs, strange = form.inputs.encode(read_table(files[0], columns=1))
             names = [str(number) for number in range(1, len(inputs) + 1)]
             return cls("row", names, inputs, strange, f"{files[0].stem}.csv")
         found = list(_images(files))

@@ -8,12 +8,15 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
-from tribayes.own.table_file import pandas
+from tribayes.own.table_file import MIXED, pandas
 
 NUMBER, CATEGORY = "number", "category"
 MOST_CATEGORIES = 100
+MOST_SPREADS = 1e6  # between a value and the mean: what lies farther is a mistake, and float32 overflows by its square
 
-_MIXED = 0.8  # from this share of numbers on, the words among them are taken for mistakes
+_DATE = r"\s*\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?"
+_WRITTEN_NUMBER = r"\s*[-+$€£]?\s*\d[\d.,' ]*[%$€£]?\s*"
+_IS_DATE = "dates are neither numbers nor categories: make e.g. a column of days of them"
 
 
 def kind_of(name: str, values: Any) -> tuple[str | None, str]:
@@ -33,19 +36,27 @@ def kind_of(name: str, values: Any) -> tuple[str | None, str]:
     if types.is_bool_dtype(values) or (types.is_numeric_dtype(values) and not types.is_complex_dtype(values)):
         return NUMBER, ""
     if types.is_datetime64_any_dtype(values) or types.is_timedelta64_dtype(values):
-        return None, "dates are neither numbers nor categories: make e.g. a column of days of them"
+        return None, _IS_DATE
     given = values.dropna()
+    if all(hasattr(value, "isoformat") for value in given.head(100)):
+        return None, _IS_DATE
     if not all(isinstance(value, str | int | float | bool) or hasattr(value, "as_tuple") for value in given.head(100)):
         return None, "its cells are neither numbers nor words"
     is_number = _numbers(given).notna()
     if is_number.all():
         return NUMBER, ""
-    if is_number.mean() >= _MIXED:
+    if is_number.mean() >= MIXED:
         raise _mixed(name, given, ~is_number)
-    words = given.astype(str).nunique()
-    if words > MOST_CATEGORIES:
+    cells = given.astype(str)
+    if cells.str.fullmatch(_DATE).mean() >= MIXED:
+        return None, _IS_DATE
+    words = cells.nunique()
+    own_words, many = 2 * words > len(given), words > MOST_CATEGORIES
+    if (own_words or many) and cells.str.fullmatch(_WRITTEN_NUMBER).mean() >= MIXED:
+        return None, f"its cells look like numbers, but not as they are read, such as {cells.iloc[0]!r}: write 1234.5"
+    if many:
         return None, f"it has {words:,} different words, more than {MOST_CATEGORIES}"
-    if 2 * words > len(given):
+    if own_words:
         return None, "nearly every row has a word of its own, as of names or free text"
     return CATEGORY, ""
 
@@ -64,14 +75,46 @@ def numbers_of(name: str, values: Any) -> Tensor:
 
 
 def words_of(values: Any) -> list[str | None]:
-    """The column as words, None where a value is missing; whole numbers are written without a point."""
+    """The column as words, None where a value is missing; whole numbers have all their digits, and no point."""
     types = pandas().api.types
     missing = values.isna().tolist()
-    if types.is_numeric_dtype(values) and not types.is_bool_dtype(values):
-        texts = [f"{value:.15g}" for value in values.astype("float64").tolist()]
+    if types.is_float_dtype(values):
+        texts = [_number_text(value) for value in values.astype("float64").tolist()]
     else:
         texts = values.astype(str).tolist()
     return [None if gone else text for gone, text in zip(missing, texts, strict=True)]
+
+
+def _number_text(value: float) -> str:
+    """A number by which numbers that differ are told apart."""
+    if value == round(value, 0) and abs(value) < 2**53:
+        return str(int(value))
+    short = f"{value:.15g}"
+    return short if float(short) == value else repr(value)
+
+
+def check_within(name: str, values: Any, scaled: Tensor) -> None:
+    """Refuse a value that is absurdly far from all that was trained on: a slip, and too large to compute with."""
+    far = (scaled.abs() > MOST_SPREADS).nonzero().flatten()
+    if len(far):
+        raise _too_far(name, values, int(far[0]), "the training rows")
+
+
+def check_not_swamped(name: str, values: Any, numbers: Tensor) -> None:
+    """Refuse numbers to train on of which one is so far from the others that beside it they are all the same."""
+    known = numbers.nan_to_num(float(numbers.nanmean()))
+    place = int((known - known.mean()).abs().argmax())
+    others = torch.cat([numbers[:place], numbers[place + 1 :]])
+    others = others[~others.isnan()]
+    spread = float(others.std(correction=0)) if len(others) else 0.0
+    if spread > 0 and abs(float(numbers[place] - others.mean())) > MOST_SPREADS * spread:
+        raise _too_far(name, values, place, "the other training rows")
+
+
+def _too_far(name: str, values: Any, place: int, rows: str) -> ValueError:
+    found = f"column {name!r}, row {int(values.index[place]) + 1}: {values.iloc[place]}"
+    requirement = f"lie within {MOST_SPREADS:,.0f} standard deviations of the mean of {rows}"
+    return refusal("DATA", found, requirement, "correct that cell, leave it empty, or leave the column out")
 
 
 def _numbers(values: Any) -> Any:

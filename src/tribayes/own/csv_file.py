@@ -20,8 +20,10 @@ MOST_LETTERS = 5_000_000  # of a line; csv itself bounds a cell
 MOST_EMPTY = 100_000  # lines, one after the other
 
 
-def check_csv(path: Path) -> tuple[str, list[str]]:
+def check_csv(path: Path, columns: int = 2) -> tuple[str, list[str]]:
     """What separates the columns, and their names; an error where rows differ in length, or it is no text.
+
+    `columns` are the fewest that will do.
 
     >>> _ = (folder / "heights.csv").write_text("name;height\\nAda;1.7\\n")
     >>> check_csv(folder / "heights.csv")
@@ -31,7 +33,7 @@ def check_csv(path: Path) -> tuple[str, list[str]]:
         with path.open(encoding=ENCODING, newline="") as file:
             separator = _separator(file.readline(1_000_000))
             file.seek(0)
-            header, rows = _checked(path, csv.reader(_text_alone(path, file), delimiter=separator, strict=True))
+            header, rows = _checked(path, _reader(path, file, separator), columns)
     except UnicodeDecodeError as error:
         remedy = "save it as UTF-8 (in a spreadsheet: CSV UTF-8)"
         raise refusal("DATA", str(path), f"be text in UTF-8, but it holds {_byte(error)}", remedy) from error
@@ -47,6 +49,10 @@ def _separator(header: str) -> str:
     return max(SEPARATORS, key=header.count)
 
 
+def _reader(path: Path, file: TextIO, separator: str) -> Iterator[list[str]]:
+    return csv.reader(_text_alone(path, file), delimiter=separator, strict=True, skipinitialspace=True)
+
+
 def _text_alone(path: Path, file: TextIO) -> Iterator[str]:
     """Its lines, one in memory at a time."""
     for number, line in enumerate(iter(lambda: file.readline(MOST_LETTERS + 1), ""), 1):
@@ -58,13 +64,13 @@ def _text_alone(path: Path, file: TextIO) -> Iterator[str]:
         yield line
 
 
-def _checked(path: Path, reader: Iterator[list[str]]) -> tuple[list[str], int]:
+def _checked(path: Path, reader: Iterator[list[str]], columns: int) -> tuple[list[str], int]:
     """The header's names, and how many rows there are, all of the same length."""
     header = [name.strip() for name in next(reader, [])]
     if not any(header):
         raise refusal("DATA", str(path), "begin with a line of column names", "it is empty, or its first line is")
-    check_names(path, header)
-    rows = empty = 0
+    check_names(path, header, columns)
+    rows = empty = blank = 0
     for row in reader:
         empty = 0 if row else empty + 1
         if empty > MOST_EMPTY:
@@ -74,14 +80,18 @@ def _checked(path: Path, reader: Iterator[list[str]]) -> tuple[list[str], int]:
             line = reader.line_num  # type: ignore[attr-defined]  # csv's readers have it, their type is an iterator
             requirement = f"have {len(header)} cells in every row, as in its header, but line {line} has {len(row)}"
             raise refusal("DATA", str(path), requirement, "correct that line, or quote cells that hold separators")
+        if row and blank and len(header) == 1:
+            requirement = f"have no empty line between its rows of one cell, but line {blank} is"
+            raise refusal("DATA", str(path), requirement, 'write "" for a value that is missing')
+        blank = blank or (0 if row else reader.line_num)  # type: ignore[attr-defined]
         rows += bool(row)
     return header, rows
 
 
-def check_names(path: Path, names: list[str]) -> None:
+def check_names(path: Path, names: list[str], columns: int = 2) -> None:
     """Refuse a table in which two columns have one name, or which has too few or too many."""
-    if not 2 <= len(names) <= MOST_COLUMNS:
-        requirement = f"have 2 to {MOST_COLUMNS:,} columns, but it has {len(names):,}"
+    if not columns <= len(names) <= MOST_COLUMNS:
+        requirement = f"have {columns} to {MOST_COLUMNS:,} columns, but it has {len(names):,}"
         raise refusal("DATA", str(path), requirement, "separate columns by comma, semicolon, tab or |")
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:

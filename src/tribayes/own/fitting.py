@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,34 +60,36 @@ class OwnRequest(NamedTuple):
 
 
 def train_own(request: OwnRequest, resume: bool, checkpoint_seconds: float, tensorboard: bool) -> OwnRun:
-    """Train as asked, and say on standard output how it goes."""
-    if not processes().alone:
-        remedy = "leave torchrun out, or share the work with tribayes.runs.Run in a program of your own"
-        raise refusal("DATA", str(request.data), "be trained on by one process", remedy)
+    """Train as asked, and say on standard output how it goes. Of several processes the first speaks and writes."""
+    first = processes().first
     run = _resumed(request) if resume else _begun(request)
     if run.finished:
-        print(f"{printable(run.folder)} is finished already.")
+        _say([f"{printable(run.folder)} is finished already."] if first else [])
         return run
-    for note in run.form.notes:
-        print(printable(note))
+    _say(map(printable, run.form.notes) if first else [])
     with ExitStack() as stack:
-        stack.enter_context(only_one(run.folder))
+        if first:
+            stack.enter_context(only_one(run.folder))
         session = run.session(choose_device(run.device), checkpoint_seconds)
-        if tensorboard:
+        if tensorboard and first:
             log = tensorboard_log(run.path("tensorboard"), session.trainer.iteration)
             session.listeners.append(stack.enter_context(log))
-        for line in notes(session, resume):
-            print(line)
+        _say(notes(session, resume) if first else [])
         train_sessions([session])
-    print(f"\nDone: {printable(run.folder)}\ncalibrated: {run.widths.words}")
+    _say([f"\nDone: {printable(run.folder)}", f"calibrated: {run.widths.words}"] if first else [])
     return run
 
 
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+
+
 def _begun(request: OwnRequest) -> OwnRun:
-    """A run that begins. Its folder is made last, when nothing is wrong with the rest."""
+    """A run that begins, of the same data in every process. Its folder is made last, when all else is right."""
     assert request.data is not None
-    device, seed = choose_device(request.device), request.seed or 0
-    check_free(request.place)
+    device, seed, group = choose_device(request.device), request.seed or 0, processes()
+    group.after_first(lambda: check_free(request.place))
     compute_repeatably(request.threads)
     setting = _asked(request)
     prepared, form = _prepare(request, setting, seed)
@@ -100,14 +102,19 @@ def _begun(request: OwnRequest) -> OwnRun:
         Examples(*as_examples(form, prepared, rows, device))
         for rows in (prepared.parts.train, prepared.parts.calibration)
     )
-    weight = chosen_weight(setting, form, train, held_out, seed, sys.stdout.isatty())
-    return OwnRun.begin(request.place, setting.changed(kl_weight=weight), seed, device, prepared, form)
+    group.check_batch(setting.batch)
+    weight = chosen_weight(setting, form, train, held_out, seed, group.first and sys.stdout.isatty())
+    setting = setting.changed(kl_weight=weight)
+    group.after_first(lambda: OwnRun.begin(request.place, setting, seed, device, prepared, form))
+    return OwnRun.open(request.place)
 
 
 def _asked(request: OwnRequest) -> OwnSetting:
     """The setting as far as it is known before the data are read."""
     assert request.data is not None
     images = request.data.is_dir()
+    if images and request.data.suffix.lower() in TABLE_ENDINGS:
+        raise refusal("DATA", str(request.data), "be a file, but it is a folder", "pass one of the tables in it")
     for option, value in (("--target", request.target), ("--task", request.task), ("--ignore", request.ignore or None)):
         if images and value is not None:
             raise refusal(option, value, "be for tables: images have a sub-folder for each class", "leave it out")

@@ -90,15 +90,22 @@ class FoundImages:
     def in_folder(cls, folder: Path) -> FoundImages:
         """Look for them; an error where there are not two classes with images."""
         found: dict[str, list[Path]] = {}
-        others = 0
-        for place in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
+        others, empty, deeper = 0, [], []
+        for place in folders_in(folder):
             images, rest = images_in(place)
             others += rest
+            name = printable(place.name)
+            if name in found:
+                requirement = f"have classes whose names can be told apart, but two are {name!r}"
+                raise refusal("DATA", str(folder), requirement, "rename one of the folders")
             if images:
-                found[printable(place.name)] = images
+                found[name] = images
+            else:
+                empty.append(name)
+            deeper += [f"{name}/{printable(inner.name)}" for inner in folders_in(place) if any(images_in(inner)[0])]
         if len(found) < 2:
             requirement = f"have a sub-folder of images for each class, two or more, but it has {len(found)}"
-            raise refusal("DATA", str(folder), requirement, f"sort images ({', '.join(ENDINGS[:3])}, …) into them")
+            raise refusal("DATA", str(folder), requirement, _remedy(folder))
         rare = min(found, key=lambda name: len(found[name]))
         if len(found[rare]) < FEWEST_PER_CLASS:
             requirement = f"have {FEWEST_PER_CLASS} images or more of each class, but {rare!r} has {len(found[rare])}"
@@ -107,9 +114,26 @@ class FoundImages:
             requirement = f"have at most {MOST_CLASSES:,} classes, but it has {len(found):,}"
             raise refusal("DATA", str(folder), requirement, "merge some")
         labels = [number for number, images in enumerate(found.values()) for _ in images]
+        loose = len(images_in(folder)[0])
         notes = [f"{others:,} files are no images by their ending, and left out"] if others else []
+        notes += [f"{loose:,} images lie in no class's folder, and are left out"] if loose else []
+        notes += [f"folder {name!r} has no images, and is no class" for name in empty]
+        notes += [f"the images in {name!r} are left out: a class has its images in its own folder" for name in deeper]
         files = tuple(path for images in found.values() for path in images)
         return cls(tuple(found), files, torch.tensor(labels), tuple(notes))
+
+
+def _remedy(folder: Path) -> str:
+    """What to do about a folder without classes: the classes may lie one deeper, as in train/cat, train/dog."""
+    for place in folders_in(folder):
+        if sum(bool(images_in(inner)[0]) for inner in folders_in(place)) > 1:
+            return f"pass {str(place)!r}, which has them"
+    return f"sort images ({', '.join(ENDINGS[:3])}, …) into them"
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """The folders in a folder, sorted, but for hidden ones."""
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
 def images_in(folder: Path) -> tuple[list[Path], int]:

@@ -142,8 +142,13 @@ class OwnSession(Session):
     trainer: OwnTrainer
 
     def finish(self) -> None:
-        """Calibrate by held-out rows, keep what they taught, and the network."""
+        """Calibrate by held-out rows, keep what they taught, and the network. Of several processes the first does."""
         self.checkpoint()
+        if self._writes:
+            self._calibrate()
+        self.trainer.processes.wait()
+
+    def _calibrate(self) -> None:
         assert self.test is not None
         model, held_out, seed = self.trainer.model, self.test, self.run.seed
         told = calibrate(model, held_out.inputs, held_out.targets, seed=seed, progress=False)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tribayes._progress import progress_bar
+from tribayes.distributed.processes import processes
 from tribayes.inference import ELBO, Categorical, Gaussian, Likelihood, parameter_groups
 from tribayes.inference.memory import remember
 from tribayes.nn.convert import to_bayesian
@@ -79,7 +80,7 @@ def chosen_weight(
         return setting.kl_weight
     tried = CANDIDATES if setting.kind == TABLE and len(train) <= _MOST_TRIED else CANDIDATES[:1]
     steps = min(setting.iterations, _TRIAL_STEPS)
-    surprise: dict[float, float] = {}
+    weights, surprise = [], []
     with progress_bar("choosing the weight of the divergence", len(tried), progress and len(tried) > 1) as advance:
         for candidate in tried:
             trial = OwnTrainer(setting.changed(kl_weight=candidate, iterations=steps), form, train, seed)
@@ -89,6 +90,7 @@ def chosen_weight(
             while trial.iteration < steps:
                 trial.advance(min(WINDOW, steps - trial.iteration))
             told = calibrate(trial.model, held_out.inputs, held_out.targets, seed=seed, progress=False)
-            surprise[weight] = told.after
+            weights.append(weight)
+            surprise.append(told.after)
             advance()
-    return min(surprise, key=lambda weight: surprise[weight])
+    return weights[processes().largest(surprise.index(min(surprise)))]  # the same in all processes, whatever rounds

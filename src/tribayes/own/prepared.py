@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
+from tribayes.own.columns import check_not_swamped, check_within
 from tribayes.own.image_folder import FoundImages, Pixels, read_images, shape_of
 from tribayes.own.parts import Parts, parts_of
 from tribayes.own.schema import Schema
@@ -95,17 +96,20 @@ def prepare_table(
         raise refusal("--target", name, "be known in some rows, but it is empty in all", "choose another column")
     table = table[known]  # whose index still counts all rows, for the words of errors
     labels, rest = table[name], table.drop(columns=[name, *ignore])
-    if task_of(labels, task) == "classification":
+    if task_of(name, labels, task) == "classification":
         targets, classes = class_indices(name, labels)
         parts, found = parts_of(targets, seed, "rows"), Target(name, classes)
     else:
         values = target_values(name, labels)
         parts = parts_of(values, seed, "rows")
         known_values = values[parts.train]
+        check_not_swamped(name, labels.iloc[parts.train.numpy()], known_values)
         mean, std = float(known_values.mean()), float(known_values.std())
         if not std > 0:
             raise refusal("--target", name, "differ among the training rows", "gather rows that differ")
-        targets, found = ((values - mean) / std).float().unsqueeze(1), Target(name, (), mean, std)
+        scaled = (values - mean) / std
+        check_within(name, labels, scaled)
+        targets, found = scaled.float().unsqueeze(1), Target(name, (), mean, std)
     schema, left_out = Schema.learned(rest, parts.train)
     inputs, _ = schema.encode(rest)
     return Prepared(inputs, targets, parts), Form(found, schema, (parts.words(), *notes, *left_out))

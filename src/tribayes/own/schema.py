@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
-from tribayes.own.columns import CATEGORY, NUMBER, kind_of, numbers_of, words_of
+from tribayes.own.columns import CATEGORY, NUMBER, check_not_swamped, check_within, kind_of, numbers_of, words_of
 from tribayes.runs.records import is_of
 
 MOST_BYTES = 2_000_000_000  # of all rows as the network takes them
@@ -159,6 +159,7 @@ def _learned(name: str, kind: str, values: Any) -> Column | None:
     known = numbers[~numbers.isnan()]
     if not len(known) or bool((known == known[0]).all()):
         return Column(name, kind, float(known[0]), 1.0, missing=True) if len(known) and missing else None
+    check_not_swamped(name, values, numbers)
     mean, std = float(known.mean()), float(known.std(correction=0))
     if not 0 < std < float("inf"):
         requirement = "have a spread that can be computed with"
@@ -172,7 +173,9 @@ Strange = Sequence[tuple[int, str]]  # row, and what the training had not seen t
 def _fill_numbers(column: Column, values: Any, part: Tensor) -> Strange:
     numbers = numbers_of(column.name, values)
     absent = numbers.isnan()
-    part[:, 0] = torch.where(absent, 0.0, (numbers - column.mean) / column.std)
+    scaled = torch.where(absent, 0.0, (numbers - column.mean) / column.std)
+    check_within(column.name, values, scaled)
+    part[:, 0] = scaled
     if column.missing:
         part[:, 1] = absent
         return []

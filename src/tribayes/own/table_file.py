@@ -17,7 +17,9 @@ TABLE_ENDINGS = TEXT_ENDINGS + PARQUET_ENDINGS
 MOST_BYTES = 500_000_000  # of a table before it is read; in memory it takes up to four times as much
 
 _NUMBER = 8  # bytes, of a number or of where a word is
+MIXED = 0.8  # from this share of numbers on, the words among them are taken for mistakes
 
+_DECIMAL_COMMA = r"\s*[-+]?\d*,?\d+([eE][-+]?\d+)?\s*"
 _FEWER = "take a part of its rows (head, or sample), or leave out columns that say nothing"
 
 
@@ -32,8 +34,8 @@ def pandas() -> ModuleType:
     return pandas
 
 
-def read_table(path: Path) -> Any:
-    """The table in a file, as a pandas DataFrame whose columns have names that differ.
+def read_table(path: Path, columns: int = 2) -> Any:
+    """The table in a file, as a pandas DataFrame whose columns, this many at least, have names that differ.
 
     >>> _ = (folder / "heights.csv").write_text("name,height\\nAda,1.7\\nAlan,\\n")
     >>> read_table(folder / "heights.csv")
@@ -46,7 +48,8 @@ def read_table(path: Path) -> Any:
     if path.suffix.lower() not in TABLE_ENDINGS:
         raise refusal("DATA", str(path), f"end in {', '.join(TABLE_ENDINGS)}", "save the table as CSV")
     _check_size(path, path.stat().st_size)
-    return _read_parquet(path) if path.suffix.lower() in PARQUET_ENDINGS else _read_csv(path)
+    read = _read_parquet if path.suffix.lower() in PARQUET_ENDINGS else _read_csv
+    return read(path, columns)
 
 
 def _check_size(path: Path, size: int) -> None:
@@ -55,11 +58,11 @@ def _check_size(path: Path, size: int) -> None:
         raise refusal("DATA", str(path), requirement, _FEWER)
 
 
-def _read_csv(path: Path) -> Any:
+def _read_csv(path: Path, columns: int) -> Any:
     tables = pandas()
-    separator, header = check_csv(path)
+    separator, header = check_csv(path, columns)
     try:
-        return tables.read_csv(
+        table = tables.read_csv(
             path,
             sep=separator,
             encoding=ENCODING,
@@ -68,9 +71,11 @@ def _read_csv(path: Path) -> Any:
             index_col=False,
             na_values=["?"],
             low_memory=False,
+            skipinitialspace=True,
         )
     except (ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors
         raise refusal("DATA", str(path), f"be a CSV table ({error})", "correct the line it names") from error
+    return table if separator == "," else _with_decimal_points(table)
 
 
 def _check_unpacked(path: Path, file: Any) -> None:
@@ -91,7 +96,18 @@ def _check_unpacked(path: Path, file: Any) -> None:
             _check_size(path, size)
 
 
-def _read_parquet(path: Path) -> Any:
+def _with_decimal_points(table: Any) -> Any:
+    """Where no comma separates cells, it is the decimal sign of columns whose cells nearly all are such numbers."""
+    for name in table.columns:
+        if not pandas().api.types.is_numeric_dtype(table[name]) and table[name].notna().any():
+            cells = table[name].astype("string")
+            written = cells.str.fullmatch(_DECIMAL_COMMA).fillna(False).astype(bool)
+            if written.sum() >= MIXED * cells.notna().sum() and cells[written].str.contains(",").any():
+                table[name] = cells.where(~written, cells.str.replace(",", "."))
+    return table
+
+
+def _read_parquet(path: Path, columns: int) -> Any:
     tables = pandas()
     try:
         import pyarrow
@@ -104,7 +120,7 @@ def _read_parquet(path: Path) -> Any:
         with pyarrow.parquet.ParquetFile(path) as file:
             groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
             _check_size(path, sum(group.total_byte_size for group in groups))
-            check_names(path, file.schema_arrow.names)
+            check_names(path, file.schema_arrow.names, columns)
             _check_unpacked(path, file)
         found = tables.read_parquet(path, engine="pyarrow").reset_index(drop=True)
     except (pyarrow.ArrowException, OSError) as error:

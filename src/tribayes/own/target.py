@@ -71,17 +71,17 @@ def find_target(table: Any, name: str | None) -> str:
     return name
 
 
-def task_of(values: Any, wanted: str | None) -> str:
+def task_of(name: str, values: Any, wanted: str | None) -> str:
     """Classification for words, yes or no, and few whole numbers; regression for other numbers; or as wanted."""
     if wanted is not None:
         if wanted not in TASKS:
             raise refusal("--task", wanted, f"be {' or '.join(TASKS)}", "correct the word")
         return wanted
-    if pandas().api.types.is_bool_dtype(values) or kind_of("target", values)[0] != NUMBER:
+    if pandas().api.types.is_bool_dtype(values) or kind_of(name, values)[0] != NUMBER:
         return "classification"
-    numbers = numbers_of("target", values)
+    numbers = numbers_of(name, values)
     whole = bool((numbers == numbers.round()).all())
-    return "classification" if whole and len(numbers.unique()) <= _FEW_VALUES else "regression"
+    return "classification" if whole and values.nunique() <= _FEW_VALUES else "regression"
 
 
 def class_indices(name: str, values: Any) -> tuple[Tensor, tuple[str, ...]]:
@@ -89,7 +89,9 @@ def class_indices(name: str, values: Any) -> tuple[Tensor, tuple[str, ...]]:
     words = [str(word) for word in words_of(values)]
     counts = Counter(words)
     if len(counts) < 2:
-        raise refusal("--target", name, f"have two classes or more, but all rows are {words[0]!r}", "choose another")
+        requirement = f"have two classes or more, but all rows that have one are {words[0]!r}"
+        remedy = "choose another; empty cells and the words NA, nan, null and None say that there is none"
+        raise refusal("--target", name, requirement, remedy)
     rare = min(counts, key=lambda word: counts[word])
     if counts[rare] < FEWEST_PER_CLASS:
         requirement = f"have {FEWEST_PER_CLASS} rows or more of each class, but {rare!r} has {counts[rare]}"

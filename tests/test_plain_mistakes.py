@@ -30,10 +30,17 @@ def step() -> tb.TrainingStep:
     return tb.TrainingStep(net, elbo(), torch.optim.SGD(tb.parameter_groups(net, lr=0.01)))
 
 
-def fit(**more: Any) -> object:
+def fitting(batches: Any = ((X, Y),)) -> tuple[Any, ...]:
     net = model()
-    optimizer = torch.optim.SGD(tb.parameter_groups(net, lr=0.01))
-    return tb.fit(net, elbo(), [(X, Y)], optimizer, progress=False, **more)
+    return net, elbo(), batches, torch.optim.SGD(tb.parameter_groups(net, lr=0.01))
+
+
+def fit(**more: Any) -> object:
+    return tb.fit(*fitting(), progress=False, **more)
+
+
+def fit_on(batches: Any) -> object:
+    return tb.fit(*fitting(batches), progress=False)
 
 
 def fitted() -> tb.tables.FittedTable:
@@ -150,7 +157,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "callbacks that are none": (lambda: fit(callbacks=5), r"`callbacks` \(=5\) must be Callbacks or functions"),
     "an ensemble of nothing": (
         lambda: tb.Ensemble(model(), 2)("x"),
-        r"`inputs` \(=\('x',\)\) must hold a tensor with a row",
+        r"`inputs` \(='tuple of str'\) must hold tensors; pass tensors with a row per example",
     ),
     "a type in words": (
         lambda: tb.Ensemble(model(), 2, dtype="bf16"),  # type: ignore[arg-type]
@@ -230,3 +237,24 @@ def test_bounds_of_a_report_have_the_shape_of_its_values(tmp_path: Path) -> None
     sides: tuple[Tensor, Tensor] = (torch.zeros(3), torch.ones(3))
     with pytest.raises(TypeError, match=r"^`bounds` \(=.*must be \(lower, upper\), tensors of the shape \(4, 1\)"):
         tb.report.regression_report(tmp_path / "r.html", pred, torch.zeros(4, 1), bounds=sides)
+
+
+def test_what_cannot_be_counted_is_refused() -> None:
+    pred = tb.predict(model(), X, 2, progress=False)
+    words: dict[str, tuple[type[Exception], Callable[[], object], str]] = {
+        "calibrate": (ValueError, lambda: tb.calibrate(model(), X, Y[0]), r"^`targets` \(=1\) must be at least 30"),
+        "fit": (TypeError, lambda: fit_on(5), r"^`batches` \(=5\) must be a DataLoader or a list of batches"),
+        "shared": (ValueError, lambda: tb.distributed.predict(model(), X, 10**30), r"^`samples` .* must name at most"),
+        "Examples": (ValueError, lambda: tb.runs.Examples(X, Y[0]), r"^`targets` \(=0\) must have one entry per"),
+        "bins": (ValueError, lambda: tb.plots.uncertainty_histogram(pred, Y, bins=10**30), r"^`bins` .* be at most"),
+    }
+    for error, run, expected in words.values():
+        with pytest.raises(error, match=expected):
+            run()
+
+
+def test_a_window_beyond_the_history_smooths_over_all_of_it() -> None:
+    pytest.importorskip("matplotlib")
+    history = tb.fit(*fitting(), epochs=3, progress=False)
+    curves = [tb.plots.training_curves(history, smooth=smooth).lines[-1].get_ydata() for smooth in (6, 10**30)]
+    assert list(curves[0]) == list(curves[1])

@@ -13,7 +13,7 @@ from tribayes.distributed.processes import Processes, processes
 from tribayes.nn.sharded import holds_shards
 from tribayes.prediction.predict import predict as predict_alone
 from tribayes.prediction.predictive_base import Predictive
-from tribayes.prediction.samples import Moments
+from tribayes.prediction.samples import Moments, numbers_of
 
 OVER = ("samples", "examples")
 
@@ -59,10 +59,8 @@ def _of_samples(
     model: nn.Module, inputs: Any, samples: Any, group: Processes, options: dict[str, Any]
 ) -> Predictive | None:
     """This process's draws for all examples; None where there are fewer draws than processes."""
-    numbers = range(samples) if isinstance(samples, int) and not isinstance(samples, bool) else samples
-    if not isinstance(numbers, range):
-        remedy = 'pass e.g. samples=200, or over="examples" with tb.Moments()'
-        raise wrong_type("samples", samples, "be a number or a range, to be shared", remedy)
+    remedy = 'pass e.g. samples=200, or over="examples" with tb.Moments()'
+    numbers = numbers_of(samples, "a number or a range, to be shared", remedy)
     if not options.get("keep_samples", True) and not group.alone:
         remedy = 'pass over="examples": quantiles of some of the draws cannot be merged'
         raise refusal("keep_samples", False, 'be true for over="samples"', remedy)

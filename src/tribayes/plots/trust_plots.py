@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from torch import Tensor
 
-from tribayes._errors import check_whole, wrong_type
+from tribayes._errors import wrong_type
 from tribayes._text import level_text, percent
 from tribayes.plots import style
 from tribayes.plots.style import BLACK, BLUE, VERMILLION, check_index, check_line, check_points, check_type
@@ -167,7 +167,7 @@ def uncertainty_histogram(
     """
     values = check_type("pred", pred, ClassPredictive).uncertainty(score)
     correct = pred.correct(targets)
-    check_whole("bins", bins, "20 is usual", least=1)
+    metrics.check_bins(bins, "20 is usual")
     outside = None if foreign is None else check_type("foreign", foreign, ClassPredictive).uncertainty(score)
     top = float(torch.cat([values, values if outside is None else outside]).max()) or 1.0
     edges = torch.linspace(0, top, bins + 1, dtype=torch.float64)

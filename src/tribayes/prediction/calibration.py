@@ -306,6 +306,7 @@ def _check(model: object, targets: object) -> None:
         raise wrong_type("model", model, "be a Bayesian model", "convert a network first: tb.to_bayesian(net)")
     if not isinstance(targets, Tensor):
         raise wrong_type("targets", targets, "be a tensor", "convert it with torch.tensor(y)")
-    if len(targets) < FEWEST:
+    count = len(targets) if targets.ndim else 1
+    if count < FEWEST:
         remedy = "hold out more, or keep the model as it is: on so few the best width is mostly luck"
-        raise refusal("targets", len(targets), f"be at least {FEWEST} held-out examples", remedy)
+        raise refusal("targets", count, f"be at least {FEWEST} held-out examples", remedy)

@@ -28,6 +28,7 @@ def ablate_correlation(model: nn.Module) -> nn.Module:
         >>> [round(row.rho, 3) for row in model.posterior()], [row.rho for row in ablate_correlation(model).posterior()]
         ([0.4, 0.4], [0.0, 0.0])
     """
+    check_module("model", model)
     changed = copied(model)
     gammas = [p for module in bayesian_modules(changed) for p in module.family.correlation_parameters()]
     if not gammas:

@@ -219,6 +219,12 @@ class Reliability:
     count: Tensor  # (bins,)
 
 
+def check_bins(bins: object, remedy: str) -> None:
+    """Refuse what does not count the bins of a histogram."""
+    if check_whole("bins", bins, remedy, least=1) > _MOST_BINS:
+        raise refusal("bins", bins, f"be at most {_MOST_BINS:,}", remedy)
+
+
 def reliability(probabilities: Tensor, targets: Tensor, bins: int = BINS) -> Reliability:
     """Confidence against accuracy in equal-width bins of the confidence; a bin includes its upper edge.
 
@@ -227,9 +233,7 @@ def reliability(probabilities: Tensor, targets: Tensor, bins: int = BINS) -> Rel
                 confidence=tensor([0.5000, 0.7500], dtype=torch.float64),
                 accuracy=tensor([0., 1.], dtype=torch.float64), count=tensor([1, 1]))
     """
-    check_whole("bins", bins, "15 is usual", least=1)
-    if bins > _MOST_BINS:
-        raise refusal("bins", bins, f"be at most {_MOST_BINS:,}", "15 is usual")
+    check_bins(bins, "15 is usual")
     targets = class_indices(probabilities, targets).cpu()
     confidence, label = probabilities.double().cpu().max(-1)
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)

@@ -30,6 +30,8 @@ class Examples:
         for tensor in (*self.arguments, self.targets):
             if not isinstance(tensor, Tensor):
                 raise wrong_type("examples", tensor, "be tensors", "pass (inputs, targets)")
+        if self.targets.ndim == 0:
+            raise refusal("targets", self.targets, "have one entry per example", "pass inputs and targets of a batch")
         for tensor in (*self.arguments, self.targets):
             if tensor.ndim == 0 or len(tensor) != len(self.targets) or tensor.device != self.targets.device:
                 requirement = f"have one entry for each of the {len(self.targets):,} targets, on their device"

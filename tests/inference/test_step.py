@@ -19,7 +19,7 @@ import tribayes as tb
 from tests.compiling import draws_are_compiled
 from tests.networks import any_family, bayesian, inputs_of, same_tensors
 from tribayes.inference.memory import remember
-from tribayes.inference.step import _held_by
+from tribayes.inference.recorded import held_by
 
 STEPS = 5
 LABELS = torch.tensor([0, 1, 1])
@@ -457,12 +457,12 @@ def test_a_network_that_keeps_state_in_python_is_noticed(kind: str, keeps: bool)
     for model in (tb.to_bayesian(Keeping()), nn.Sequential(tb.to_bayesian(Keeping()), nn.Identity()), Keeping()):
         objective = elbo()
         remember(model, objective.likelihood)  # as a step does when it is made
-        before = _held_by(model)
+        before = held_by(model)
         if any(isinstance(module, tb.BayesianModule) for module in model.modules()):
             objective(model, inputs_of("MLP").float(), LABELS)
         else:
             model(inputs_of("MLP").float())
-        after = _held_by(model)
+        after = held_by(model)
         same = len(before) == len(after) and all(one is other for one, other in zip(before, after, strict=True))
         assert same != keeps
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import sys
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
@@ -13,13 +11,14 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from tribayes._errors import check_module, check_positive, refusal, wrong_type
-from tribayes._graphs import RecordedCall, aside, noting_waits
+from tribayes._graphs import aside, noting_waits
 from tribayes.inference.finite import check_examples, non_finite_loss
 from tribayes.inference.learned import check_complete, check_steps
 from tribayes.inference.objective import ELBO, ELBOTerms, Objective, Parts
 from tribayes.inference.precision import Precision
 from tribayes.inference.processes import CommonNoise, check_optimizer, generators_for, is_parallel
 from tribayes.inference.rates import RateWatch
+from tribayes.inference.recorded import RecordedStep, held_by, random_state, reads_its_rate
 from tribayes.inference.snapshot import Statistics
 from tribayes.nn.calling import Home
 from tribayes.nn.convert import stabilise_
@@ -123,7 +122,7 @@ class TrainingStep:
         self._capture = bool(capture) and self.device.type == "cuda" and recordable
         self._sharded = holds_shards(model)
         self._left = _WARM_UP
-        self._recorded: _RecordedStep | None = None
+        self._recorded: RecordedStep | None = None
 
     @property
     def captured(self) -> bool:
@@ -143,9 +142,9 @@ class TrainingStep:
             with aside(self.device):
                 return self.take(*batch) if self._left else self._rehearse(batch)
         if self._recorded is None:
-            self._recorded = _RecordedStep(self, batch, whole=_reads_its_rate(self.optimizer))
+            self._recorded = self._record(batch, whole=reads_its_rate(self.optimizer))
         elif self._recorded.outdated:  # a schedule of more than the rate: the update is no longer recorded
-            self._recorded = _RecordedStep(self, batch, whole=False)
+            self._recorded = self._record(batch, whole=False)
         if not self._recorded.call.fits(batch):
             with aside(self.device):
                 return self.take(*batch)
@@ -264,92 +263,19 @@ class TrainingStep:
         placed = place("inputs", inputs) if isinstance(inputs, Tensor) else self._home.arguments(inputs)
         return placed, place("targets", targets)
 
+    def _record(self, batch: tuple[Any, Tensor], whole: bool) -> RecordedStep:
+        generators = [] if self.generator is None else [self.generator]
+        run = self.take if whole else self.descend
+        return RecordedStep(run, self.model, self.optimizer, generators, batch, self.device, whole)
+
     def _rehearse(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         """The last step before the recording, which also looks whether the network can be recorded."""
-        drawn, held = _random_state(), _held_by(self.model)
+        drawn, held = random_state(), held_by(self.model)
         with noting_waits(self.device) as waits:
             terms = self.take(*batch)
-        kept = all(one is other for one, other in zip_longest(held, _held_by(self.model)))
-        self._capture = kept and not waits and drawn == _random_state()
+        kept = all(one is other for one, other in zip_longest(held, held_by(self.model)))
+        self._capture = kept and not waits and drawn == random_state()
         return terms
-
-
-class _RecordedStep:
-    """The graph of a step, and the places that change from replay to replay.
-
-    With `whole`, the update is part of it: its learning rates lie on the device and are read anew in each replay, its
-    other numbers (momentum, betas, decay) are recorded as they are.
-    """
-
-    def __init__(self, step: TrainingStep, batch: tuple[Any, Tensor], whole: bool) -> None:
-        self._optimizer, self._whole = step.optimizer, whole
-        groups = step.optimizer.param_groups
-        given = self._now = [group["lr"] for group in groups]
-        self._rates = [torch.tensor(float(rate), device=step.device) for rate in given]
-        self._others = self._fixed()
-        modules = [module for module in step.model.modules() if isinstance(module, BayesianModule)]
-        self._priors = [(module, module.priors) for module in modules]
-        try:
-            self._put(self._rates)
-            generators = [] if step.generator is None else [step.generator]
-            run = step.take if whole else step.descend
-            self.call = RecordedCall(run, batch, step.device, generators)
-        finally:
-            self._put(given)
-        # gradients lie in the graph's memory; a step that was not replayed puts others in their place
-        self._gradients = [(parameter, parameter.grad) for group in groups for parameter in group["params"]]
-
-    @property
-    def outdated(self) -> bool:
-        """Whether a number that was recorded as it was has changed."""
-        return self._whole and self._fixed() != self._others
-
-    @property
-    def has_other_priors(self) -> bool:
-        """Whether a model has other priors now than those recorded."""
-        return any(module.priors is not priors for module, priors in self._priors)
-
-    def replay(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
-        rates = [group["lr"] for group in self._optimizer.param_groups]
-        for place, rate, before in zip(self._rates, rates, self._now, strict=True):
-            if isinstance(rate, Tensor) or rate != before:
-                place.fill_(rate)
-        self._now = rates
-        terms: ELBOTerms = self.call(*batch)
-        for parameter, gradient in self._gradients:
-            parameter.grad = gradient
-        if not self._whole:
-            self._optimizer.step()
-        return terms
-
-    def _put(self, rates: Sequence[Tensor | float]) -> None:
-        for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
-
-    def _fixed(self) -> list[dict[str, Any]]:
-        skipped = ("params", "lr", "initial_lr", "max_lr", "min_lr")
-        groups = self._optimizer.param_groups
-        return [{key: value for key, value in group.items() if key not in skipped} for group in groups]
-
-
-def _reads_its_rate(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a recorded update finds its learning rate on the device."""
-    groups = optimizer.param_groups
-    if all("capturable" in group for group in groups):
-        return all(group["capturable"] for group in groups)
-    return all(group.get("fused") for group in groups)
-
-
-def _random_state() -> object:
-    """Of Python's and NumPy's random numbers, which a recording would freeze."""
-    numpy = sys.modules.get("numpy")
-    drawn = None if numpy is None else (numpy.random.get_state()[2], numpy.random.get_state()[1].tobytes())
-    return random.getstate(), drawn
-
-
-def _held_by(model: nn.Module) -> list[object]:
-    """The attributes and buffers of a network. A pass that puts others in their places keeps state in Python."""
-    return [value for module in model.modules() for value in (*vars(module).values(), *module._buffers.values())]
 
 
 def _check(elbo: object, optimizer: object, capture: object) -> None:

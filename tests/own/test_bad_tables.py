@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.own.cases import complaint, rows_of, write_csv
+from tribayes.own.table_file import read_table
 
 pandas = pytest.importorskip("pandas", reason="tables are read with pandas")
 
@@ -116,6 +117,26 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         file.truncate(1_000_000_000)  # a hole: it takes no room on the disk
     said = complaint("fit", data, "--target", "y", "--run", tmp_path / "run")
     assert "must have at most 500 MB, but it has 1,000; take a part of its rows" in said
+
+
+@pytest.mark.parametrize("damage", ["words", "notes", "kinds"])
+def test_parquet_whose_words_or_notes_are_damaged_is_refused(tmp_path: Path, damage: str) -> None:
+    """Arrow reads these without a word; pandas would stumble over them later."""
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    frame = pandas.DataFrame({"x": [1, 2], "y": ["a", "b"]})
+    table = arrow.Table.from_pandas(frame)
+    notes = table.schema.metadata[b"pandas"]
+    if damage == "words":
+        lengths, letters = (arrow.py_buffer(each) for each in (bytes([0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]), b"\xffb"))
+        table = table.set_column(1, "y", arrow.StringArray.from_buffers(2, lengths, letters))
+    elif damage == "notes":
+        table = table.replace_schema_metadata({b"pandas": notes.replace(b"numpy_type", b"numpy_tipe")})
+    else:
+        table = table.replace_schema_metadata({b"pandas": notes.replace(b"int64", b"int6X")})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"(?s)^`DATA` .* must be a Parquet table \(.+\); write it again\."):
+        read_table(tmp_path / "t.parquet")
 
 
 def test_damaged_parquet_is_refused(tmp_path: Path) -> None:

@@ -122,10 +122,17 @@ def _read_parquet(path: Path, columns: int) -> Any:
             _check_size(path, sum(group.total_byte_size for group in groups))
             check_names(path, file.schema_arrow.names, columns)
             _check_unpacked(path, file)
-        found = tables.read_parquet(path, engine="pyarrow").reset_index(drop=True)
+            file.read().validate(full=True)  # words that are no UTF-8 would be met only when they are used
     except (pyarrow.ArrowException, OSError) as error:
-        first = str(error).partition("\n")[0]
-        raise refusal("DATA", str(path), f"be a Parquet table ({first})", "write it again") from error
+        raise _no_parquet(path, str(error)) from error
+    try:
+        found = tables.read_parquet(path, engine="pyarrow").reset_index(drop=True)
+    except (pyarrow.ArrowException, OSError, KeyError, TypeError, ValueError) as error:  # what pandas noted in it
+        raise _no_parquet(path, f"{type(error).__name__}: {error}") from error
     if not len(found):
         raise refusal("DATA", str(path), "have rows", "it is empty but for names of columns")
     return found
+
+
+def _no_parquet(path: Path, error: str) -> ValueError:
+    return refusal("DATA", str(path), f"be a Parquet table ({error.partition(chr(10))[0]})", "write it again")

@@ -54,7 +54,7 @@ def test_a_form_asks_and_its_test_rows_fill_it(
     until(lambda: "cannot say how sure it is" in verdict(page))
     height.send_keys(Keys.CONTROL, "a")
     height.send_keys("1e300")
-    until(lambda: "spreads from all others" in the(page, "trouble").text)
+    until(lambda: "must lie within 1,000,000 standard deviations" in the(page, "trouble").text)
     the(page, "tab-run").click()
     rows = until(lambda: page.find_elements(By.CSS_SELECTOR, "#gallery button"))
     assert len(rows) == 24

@@ -30,7 +30,7 @@ ODD = [
     ({"height": 171.5}, "but 'colour' is not there"),
     ({"height": 171.5, "colour": "red", "weight": 1}, "`row` has 'weight', but the columns are colour, height"),
     ({"height": "tall", "colour": "red"}, "hold numbers alone"),
-    ({"height": 1e300, "colour": "red"}, "more than 1,000,000 spreads from all others"),
+    ({"height": 1e300, "colour": "red"}, "must lie within 1,000,000 standard deviations"),
     ({"height": [1], "colour": "red"}, "cannot be taken"),
 ]
 

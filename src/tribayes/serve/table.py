@@ -20,7 +20,6 @@ from tribayes.runs.evaluation import seed_of_answers
 from tribayes.serve.networks import CORRELATED, Networks
 from tribayes.serve.refused import Refused
 
-_FARTHEST = 1e6  # spreads of a column: beyond, a number is a slip
 _CPU = torch.device("cpu")
 
 Cell = Annotated[float, Field(allow_inf_nan=False)] | Annotated[str, Field(max_length=1000)] | bool | None
@@ -82,8 +81,6 @@ class TableSubject(Networks):
             inputs, strange = self.schema.encode(pandas().DataFrame([asked.row], columns=list(asked.row)))
         except ValueError as error:
             raise Refused(422, str(error).replace("`DATA`", "`row`")) from error
-        if float(inputs.abs().max()) > _FARTHEST:
-            raise Refused(422, f"`row` has a number more than {_FARTHEST:,.0f} spreads from all others; correct it.")
         return inputs[0], strange.get(0, "")
 
     def facts(self) -> dict[str, Any]:

@@ -244,6 +244,11 @@ def test_what_cannot_be_counted_is_refused() -> None:
     words: dict[str, tuple[type[Exception], Callable[[], object], str]] = {
         "calibrate": (ValueError, lambda: tb.calibrate(model(), X, Y[0]), r"^`targets` \(=1\) must be at least 30"),
         "fit": (TypeError, lambda: fit_on(5), r"^`batches` \(=5\) must be a DataLoader or a list of batches"),
+        "epochs": (
+            ValueError,
+            lambda: fit(epochs=10**30),
+            r"^`epochs` .* must be at most 1,000,000,000; end a training",
+        ),
         "shared": (ValueError, lambda: tb.distributed.predict(model(), X, 10**30), r"^`samples` .* must name at most"),
         "Examples": (ValueError, lambda: tb.runs.Examples(X, Y[0]), r"^`targets` \(=0\) must have one entry per"),
         "bins": (ValueError, lambda: tb.plots.uncertainty_histogram(pred, Y, bins=10**30), r"^`bins` .* be at most"),

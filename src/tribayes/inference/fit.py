@@ -27,6 +27,8 @@ _SECONDS_BETWEEN_REMARKS = 0.5  # reading a loss off a GPU waits for it; do it r
 
 Batches = Iterable[Any]  # what `inputs_and_targets` takes apart
 
+_MOST_EPOCHS = 10**9  # nobody sees the end of more
+
 
 def fit(
     model: nn.Module,
@@ -75,7 +77,8 @@ def fit(
         >>> len(history), len(history.validation)
         (5, 5)
     """
-    check_whole("epochs", epochs, "choose how often to go over the data", least=1)
+    if check_whole("epochs", epochs, "choose how often to go over the data", least=1) > _MOST_EPOCHS:
+        raise refusal("epochs", epochs, f"be at most {_MOST_EPOCHS:,}", "end a training by `patience` or a callback")
     check_whole("accumulate", accumulate, "pass the number of batches per step", least=1)
     if patience is not None and validation is None:
         raise refusal("patience", patience, "go with `validation`", "pass held-out examples: validation=(x, y)")

@@ -244,6 +244,7 @@ def test_what_cannot_be_counted_is_refused() -> None:
     words: dict[str, tuple[type[Exception], Callable[[], object], str]] = {
         "calibrate": (ValueError, lambda: tb.calibrate(model(), X, Y[0]), r"^`targets` \(=1\) must be at least 30"),
         "fit": (TypeError, lambda: fit_on(5), r"^`batches` \(=5\) must be a DataLoader or a list of batches"),
+        "held out": (TypeError, lambda: fit(validation=5), r"^`validation` \(=5\) must be a DataLoader or a list of"),
         "epochs": (
             ValueError,
             lambda: fit(epochs=10**30),

@@ -19,7 +19,7 @@ from tribayes.inference.history import History, ValidationRecord
 from tribayes.inference.ledger import Ledger
 from tribayes.inference.objective import Objective
 from tribayes.inference.step import AUTO, TrainingStep
-from tribayes.inference.validation import HeldOut, Patience, Validation
+from tribayes.inference.validation import HeldOut, Patience, Validation, check_batches
 from tribayes.nn.calling import inputs_and_targets
 from tribayes.posterior.streams import Randomness
 
@@ -82,8 +82,7 @@ def fit(
     check_whole("accumulate", accumulate, "pass the number of batches per step", least=1)
     if patience is not None and validation is None:
         raise refusal("patience", patience, "go with `validation`", "pass held-out examples: validation=(x, y)")
-    if not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
-        raise wrong_type("batches", batches, "be a DataLoader or a list of batches", "pass e.g. [(inputs, targets)]")
+    check_batches("batches", batches)
     if scheduler is not None and not callable(getattr(scheduler, "step", None)):
         raise wrong_type("scheduler", scheduler, "be a schedule of torch.optim", "make one for the optimizer")
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):  # which wants a number

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map, tree_map_only
 
 from tribayes._arrays import is_array, tensor_of
-from tribayes._errors import check_whole, refusal
+from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes.inference.objective import Objective
 from tribayes.inference.snapshot import Snapshot
 from tribayes.nn.answer import counted
@@ -37,6 +37,7 @@ class Validation:
     """
 
     def __init__(self, data: HeldOut, model: nn.Module, objective: Objective) -> None:
+        check_batches("validation", data)
         self._data, self._model, self._objective = data, model, objective
         self._home = Home.of(model)
         self._random = any(isinstance(module, BayesianModule) for module in model.modules())
@@ -64,6 +65,12 @@ class Validation:
 
     def _draw(self, number: int) -> list[dict[str, Tensor]]:
         return sample_model(self._model, Stream(("validation", number))) if self._random else []
+
+
+def check_batches(argument: str, batches: object) -> None:
+    """Refuse what cannot be gone through; a DataLoader is not begun, for that may start processes."""
+    if not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
+        raise wrong_type(argument, batches, "be a DataLoader or a list of batches", "pass e.g. [(inputs, targets)]")
 
 
 def _batches(data: HeldOut, dtype: torch.dtype) -> Iterator[Any]:

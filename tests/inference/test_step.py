@@ -556,3 +556,23 @@ def test_an_error_in_a_step_leaves_the_weights_as_they_were() -> None:
     assert same_tensors(model.state_dict(), before)
     step(*batches()[1])
     assert not same_tensors(model.state_dict(), before)
+
+
+@pytest.mark.parametrize("accumulated", [False, True])
+def test_an_interrupt_that_meets_torch_while_it_puts_its_modes_back(
+    accumulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = bayesian("MLP")
+    step = tb.TrainingStep(model, elbo(), sgd(model))
+    take = (lambda: step.accumulate(batches()[:2])) if accumulated else (lambda: step(*batches()[0]))
+    take()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.no_grad, "__exit__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            take()
+    assert torch.is_grad_enabled()
+    take()

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from tribayes._errors import check_module, check_positive, refusal, wrong_type
 from tribayes._graphs import aside, noting_waits
+from tribayes._modes import modes_kept
 from tribayes.inference.finite import check_examples, non_finite_loss
 from tribayes.inference.learned import check_complete, check_steps
 from tribayes.inference.objective import ELBO, ELBOTerms, Objective, Parts
@@ -130,7 +131,11 @@ class TrainingStep:
         return self._recorded is not None
 
     def __call__(self, inputs: Any, targets: Any) -> ELBOTerms:
-        batch = self._placed(inputs, targets)
+        with modes_kept(self.device.type):
+            return self._run(self._placed(inputs, targets))
+
+    def _run(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
+        """The step as it is, or its recording."""
         check_examples(*batch)
         self._begin()
         if not self._capture:
@@ -166,7 +171,7 @@ class TrainingStep:
         for batch in placed:
             check_examples(*batch)
         self._begin()
-        with aside(self.device):
+        with modes_kept(self.device.type), aside(self.device):
             return self._accumulated(placed)
 
     def _accumulated(self, batches: Sequence[tuple[Any, Tensor]]) -> ELBOTerms:

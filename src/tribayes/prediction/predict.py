@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tribayes._errors import check_whole, refusal, wrong_type
+from tribayes._modes import modes_kept
 from tribayes._progress import progress_bar
 from tribayes.inference.likelihood import Bernoulli, Categorical, Gaussian, Likelihood, MultiLabel
 from tribayes.inference.values import HeteroscedasticGaussian, Poisson, StudentT
@@ -193,19 +194,9 @@ def check_outputs(sampled: Tensor, indices: Sequence[int], seen: int) -> None:
 
 @contextmanager
 def computing(device: str, precision: torch.dtype | None) -> Iterator[None]:
-    """Without gradients, and with layers in `precision`, if any is given.
-
-    The caller's modes come back also where an interrupt meets torch while it puts them back itself.
-    """
-    gradients = torch.is_grad_enabled()
-    cast, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
-    try:
-        with torch.no_grad(), nullcontext() if precision is None else torch.autocast(device, precision):
-            yield
-    finally:
-        torch.set_grad_enabled(gradients)
-        torch.set_autocast_enabled(device, cast)
-        torch.set_autocast_dtype(device, dtype)
+    """Without gradients, and with layers in `precision`, if any is given."""
+    with modes_kept(device), torch.no_grad(), nullcontext() if precision is None else torch.autocast(device, precision):
+        yield
 
 
 def _checked_seed(model: object, seed: object) -> int:

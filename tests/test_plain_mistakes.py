@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,12 @@ def test_what_cannot_be_counted_is_refused() -> None:
         "calibrate": (ValueError, lambda: tb.calibrate(model(), X, Y[0]), r"^`targets` \(=1\) must be at least 30"),
         "fit": (TypeError, lambda: fit_on(5), r"^`batches` \(=5\) must be a DataLoader or a list of batches"),
         "held out": (TypeError, lambda: fit(validation=5), r"^`validation` \(=5\) must be a DataLoader or a list of"),
+        "weights": (
+            ValueError,
+            lambda: tb.tables.Recipe(kl_weights=(math.nan,)),
+            r"^`kl_weight` \(=nan\) must be fin",
+        ),
+        "clip": (ValueError, lambda: fit(clip=1e300), r"^`clip` \(=1e\+300\) must be at most 1e\+38; leave it out"),
         "epochs": (
             ValueError,
             lambda: fit(epochs=10**30),
@@ -264,3 +271,9 @@ def test_a_window_beyond_the_history_smooths_over_all_of_it() -> None:
     history = tb.fit(*fitting(), epochs=3, progress=False)
     curves = [tb.plots.training_curves(history, smooth=smooth).lines[-1].get_ydata() for smooth in (6, 10**30)]
     assert list(curves[0]) == list(curves[1])
+
+
+def test_more_batches_per_step_than_there_are_make_one_step() -> None:
+    history = fit(accumulate=10**30)
+    assert isinstance(history, tb.History)
+    assert len(history) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from itertools import islice
@@ -167,5 +168,5 @@ class _Training:
 def _groups(batches: Batches, size: int) -> Iterator[list[tuple[Any, Tensor]]]:
     """Batches, so many at a time; the last ones may be fewer."""
     source = iter(batches)
-    while group := [inputs_and_targets(batch) for batch in islice(source, size)]:
+    while group := [inputs_and_targets(batch) for batch in islice(source, min(size, sys.maxsize))]:
         yield group

@@ -148,7 +148,7 @@ class ELBO(Objective):
         samples = check_whole("samples", samples, "pass the number of weight draws per step", least=1)
         check_estimator(estimator, samples)
         if not callable(kl_weight) and kl_weight != AUTO:
-            _check_weight(kl_weight)
+            check_weight(kl_weight)
         self.weights: int | None = None  # K, once a model is known
         self.data_size, self.kl_weight = data_size, kl_weight
         self.samples, self.estimator = samples, estimator
@@ -200,7 +200,7 @@ class ELBO(Objective):
         if step is None:
             raise refusal("step", step, "be given when `kl_weight` is a schedule", "call elbo(model, x, y, step=i)")
         weight = self.kl_weight(step)
-        _check_weight(weight)
+        check_weight(weight)
         return weight
 
     def extra_repr(self) -> str:
@@ -232,7 +232,8 @@ class MaximumLikelihood(Objective):
         return nll, torch.zeros((), device=nll.device), outputs
 
 
-def _check_weight(weight: Any) -> None:
+def check_weight(weight: Any) -> None:
+    """Refuse a kl_weight that is no number, or none to multiply a divergence by."""
     if not is_number(weight):
         raise wrong_type("kl_weight", weight, 'be "auto", a number or a function of the step', "pass e.g. 1.0")
     if not (math.isfinite(weight) and weight >= 0):

@@ -30,6 +30,8 @@ from tribayes.posterior.streams import Randomness
 
 AUTO = "auto"
 
+_LARGEST_CLIP = 1e38  # about the largest number of float32
+
 _WARM_UP = 3  # steps before a recording: what torch allocates once, it allocates then
 
 
@@ -98,6 +100,8 @@ class TrainingStep:
         check_optimizer(model, optimizer)
         if clip is not None:
             check_positive("clip", clip, "it bounds the absolute value of every entry of the gradient")
+            if clip > _LARGEST_CLIP:
+                raise refusal("clip", clip, f"be at most {_LARGEST_CLIP:g}", "leave it out to bound nothing")
         rule_of(rule)
         self.model, self.elbo, self.optimizer = model, elbo, optimizer
         self.clip, self.rule = clip, rule

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from tribayes._errors import check_positive, check_whole, is_number, refusal, wrong_type
+from tribayes.inference.objective import AUTO, check_weight
 
 Network = Callable[[int, int], nn.Module]
 """(inputs, outputs) → a network from (N, inputs) to (N, outputs)."""
@@ -66,6 +67,9 @@ class Recipe:
             raise wrong_type("device", self.device, "be text", 'pass "cpu" or "cuda"')
         if not self.kl_weights:
             raise refusal("kl_weights", self.kl_weights, "have at least one", 'pass e.g. ("auto",)')
+        for weight in self.kl_weights:
+            if weight != AUTO:
+                check_weight(weight)
         check_whole("steps", self.steps, "it counts steps of training", least=1)
         check_whole("batch_size", self.batch_size, "it counts rows", least=1)
         check_whole("samples", self.samples, "it counts networks that answer, such as 200", least=2)

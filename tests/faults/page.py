@@ -14,6 +14,7 @@ from typing import Any
 
 from pages.files import out_of_date, write_texts
 from pages.markdown import markdown_table
+from tests.faults import guided
 from tests.faults.__main__ import COUNTS
 from tests.statistics.section import section
 
@@ -51,7 +52,7 @@ words. A run of the suite that breaks any promise ends with an exit code of 1 an
   shapes and types, numbers beyond any range), chosen by what is annotated, beside legal ones. What is left out, and
   why, is listed by name in `tests/faults/legal.py`; a name that is neither fails a test.
 - Tests open no connection: `tests/conftest.py` refuses sockets other than those of the machine itself.
-
+{guided}
 A sample of most trials runs with the tests (`tests/test_faults.py`).
 
 ## What is not promised
@@ -84,7 +85,8 @@ def document(stored: Mapping[str, Any]) -> str:
     broken = [f"- {name}: {words}" for name, trial in stored["trials"].items() for words in trial["broken"]]
     found = "\n".join(["", "Not held:", "", *broken, ""]) if broken else ""
     table = markdown_table(["trial", "promise", "tried", "held"], rows)
-    return f"{_HEAD}{table}{found}\n{origin}; {share}.\n{_TAIL}{section()}"
+    tail = _TAIL.replace("{guided}", guided.section())
+    return f"{_HEAD}{table}{found}\n{origin}; {share}.\n{tail}{section()}"
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -285,3 +285,15 @@ def test_it_goes_to_another_device(path: Path) -> None:
     model = tb.load(path, net(), device="meta")
     assert {value.device.type for value in model.state_dict().values()} == {"meta"}
     assert likelihood_of(model).raw_noise.device.type == "meta"
+
+
+def test_facts_that_name_other_tensors_than_there_are_are_refused(path: Path) -> None:
+    """Signed again, as by someone who knows the format: a checksum says nothing then."""
+    tb.save(tb.to_bayesian(nn.Linear(3, 2)), path)
+    tensors, facts = read_tensors(path, "")
+    del facts["modules"][0]["random"][1]
+    write_tensors(path, tensors, facts)
+    with pytest.raises(
+        ValueError, match=r"does not fit this family or network in .*family.delta.*; pass what it was saved"
+    ):
+        tb.load(path, nn.Linear(3, 2))

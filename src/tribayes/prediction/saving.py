@@ -187,10 +187,12 @@ def _rebuilt(
     for one, kind in zip(facts["modules"], families, strict=True):
         model = _converted(model, one, state, kind)
     names = {plain_name(name): name for name in model.state_dict()}
-    if names.keys() != state.keys():
-        odd = sorted(names.keys() ^ state.keys())
-        raise unusable(path, f"does not fit this family or network in {_few(odd)}", "pass what it was saved with")
     fresh = model.state_dict()
+    odd = names.keys() ^ state.keys() or {n for n, value in state.items() if value.shape != fresh[names[n]].shape}
+    if odd:
+        raise unusable(
+            path, f"does not fit this family or network in {_few(sorted(odd))}", "pass what it was saved with"
+        )
     # of names and shapes, which have been compared; compiled parts have other names
     state |= {name: fresh[names[name]] for name in state if name.rpartition(".")[2] == "layout"}
     model.load_state_dict({names[name]: value for name, value in state.items()})

@@ -1,6 +1,6 @@
 """The fault suite: what may go wrong is made to go wrong, often, and what came of it is counted.
 
-    python -m tests.faults                # everything, about a quarter of an hour; writes counts.json
+    python -m tests.faults                # everything, about half an hour; writes counts.json
     python -m tests.faults --scale 0.1    # a tenth of it
     python -m tests.faults.page           # docs/reliability.md from the stored counts; --check compares
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 
 import torch
 import torch.distributed
@@ -140,8 +142,12 @@ def joined_by_torchrun(on_gpu: bool) -> Iterator[Processes]:
         return
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # What torch imports later keeps the group of that moment in its functions' defaults, and so for ever: its threads
+    # would meet the end of the interpreter, which aborts (pytorch/pytorch#190489). Imported before, it keeps none.
+    import_module("torch.distributed.nn")
     torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
     try:
         yield processes()
     finally:
         torch.distributed.destroy_process_group()
+        gc.collect()  # DistributedDataParallel is in cycles, and holds the group

@@ -56,6 +56,29 @@ def test_one_bad_batch_leaves_everything_as_before_it() -> None:
     assert step(*batches(1)[0]).loss.isfinite()
 
 
+def test_a_step_that_failed_does_not_count() -> None:
+    """So a schedule of `kl_weight` goes on where it was, and an error names the step that it was to be."""
+    model, asked = bayesian("MLP"), list[int]()
+
+    def schedule(step: int) -> float:
+        asked.append(step)
+        return 0.1
+
+    step = tb.TrainingStep(model, elbo(kl_weight=schedule), sgd(model))
+    good, bad = batches(1)[0], batches(1, bad=0)[0]
+    step(*good)
+    for call in (lambda: step(good[0], LABELS + 7), lambda: step(*bad), lambda: step.accumulate([good, bad])):
+        with pytest.raises((ValueError, tb.NonFiniteLoss)):
+            call()
+        assert step.count == 1
+    with pytest.raises(tb.NonFiniteLoss, match="the loss of step 1 is not finite"):
+        step(*bad)
+    step.accumulate([good, good])
+    step(*good)
+    assert step.count == 3
+    assert asked == [0, 1, 1, 1, 1, 1, 2]
+
+
 def test_fit_stops_at_the_bad_batch() -> None:
     model = bayesian("MLP")
     with pytest.raises(tb.NonFiniteLoss, match="the loss of step 5 is not finite: its nll is nan") as caught:

@@ -136,7 +136,9 @@ class TrainingStep:
 
     def __call__(self, inputs: Any, targets: Any) -> ELBOTerms:
         with modes_kept(self.device.type):
-            return self._run(self._placed(inputs, targets))
+            terms = self._run(self._placed(inputs, targets))
+        self.count += 1
+        return terms
 
     def _run(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         """The step as it is, or its recording."""
@@ -176,7 +178,9 @@ class TrainingStep:
             check_examples(*batch)
         self._begin()
         with modes_kept(self.device.type), aside(self.device):
-            return self._accumulated(placed)
+            terms = self._accumulated(placed)
+        self.count += 1
+        return terms
 
     def _accumulated(self, batches: Sequence[tuple[Any, Tensor]]) -> ELBOTerms:
         self._guard()
@@ -222,7 +226,6 @@ class TrainingStep:
         if nu != self._nu_now:
             self._nu.fill_(nu)
             self._nu_now = nu
-        self.count += 1
 
     def _guard(self) -> None:
         if self._statistics is not None:
@@ -241,8 +244,8 @@ class TrainingStep:
             if not abs(found + nu.item() * kl) <= torch.finfo(nll.dtype).max:
                 assert self._statistics is not None
                 self._statistics.restore()
-                step, after = max(self.count - 1, 0), "Nothing of this step was applied."
-                raise non_finite_loss(step, found, kl, self.model, (inputs, targets), after)
+                after = "Nothing of this step was applied."
+                raise non_finite_loss(self.count, found, kl, self.model, (inputs, targets), after)
         return nll, divergence, outputs
 
     def _backward(self, nll: Tensor, share: Tensor, divergence: Tensor, weight: Tensor | None) -> None:

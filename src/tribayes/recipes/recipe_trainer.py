@@ -102,7 +102,7 @@ class RecipeTrainer(Trainer):
     def _take_step(self, inputs: Inputs, targets: Tensor, weights: Tensor) -> ELBOTerms:
         """Entirely on the device."""
         self.optimizer.inverse_rate, nu = weights.unbind()
-        self.take_step.count = self.iteration + 1  # for the words of an error
+        self.take_step.count = self.iteration  # for the words of an error
         if not self.compiled:
             return self.take_step.take(inputs, targets, nu)
         from torch._dynamo.exc import BackendCompilerFailed  # takes a second, and only this needs it

@@ -199,6 +199,18 @@ TYPES: dict[str, tuple[Call, str]] = {
         "`weights` (=tensor of shape (2, 2), torch.float32) must be a dict name -> tensor; "
         "pass what sample_weights() returns.",
     ),
+    "a weight": (
+        lambda: tb.nn.Linear(2, 2).apply_weights({"weight": 3}, torch.zeros(1, 2)),
+        "`weights` (=3) must have a tensor for 'weight'; pass what sample_weights() returns.",
+    ),
+    "a weight to be used": (
+        lambda: tb.nn.Linear(2, 2).using({"weight": None}).__enter__(),
+        "`weights` (=None) must have a tensor for 'weight'; pass what sample_weights() returns.",
+    ),
+    "a weight to be judged": (
+        lambda: tb.nn.Linear(1, 1).log_prob({"weight": torch.zeros(1, 1), "bias": [0.0]}),
+        "`draw` (=[0.0]) must have a tensor for 'bias'; pass what sample_weights() returns.",
+    ),
     "generator": (
         lambda: tb.nn.Linear(2, 2).sample_weights(generator=1.0),
         "`generator` (=1.0) must be a torch.Generator, an integer seed or None; "

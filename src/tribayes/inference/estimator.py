@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from tribayes._errors import refusal
 from tribayes.nn.calling import Arguments
 from tribayes.nn.convert import bayesian_modules, kl
-from tribayes.nn.module import BayesianModule, Draw
+from tribayes.nn.module import BayesianModule
+from tribayes.nn.places import Draw
 from tribayes.nn.preactivation import Preactivation, Window, preactivation
 from tribayes.nn.stage import ModelDraw, Stage
 from tribayes.nn.standin import LAYERS, RandomWeight, StandIn, stand_ins

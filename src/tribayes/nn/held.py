@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from tribayes.nn.convert import bayesian_modules, to_deterministic
-from tribayes.nn.module import places_of
+from tribayes.nn.places import places_of
 from tribayes.nn.stage import ModelDraw, random_names
 from tribayes.nn.twin import Twin, bare
 

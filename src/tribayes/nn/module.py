@@ -6,8 +6,7 @@ The wrapped module's own parameters are the means. A draw is a dict of tensors; 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Unpack, cast
@@ -19,6 +18,7 @@ from torch.func import functional_call
 from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes.nn.conversion import Options, Plan, check_patterns, check_priors, matches, plan_conversion
 from tribayes.nn.own_loss import LossWatch, watch_own_loss
+from tribayes.nn.places import Draw, check_weights, fingerprint, parameter_of, places_of, stack_of
 from tribayes.nn.sharded import holds_shards, whole_twin
 from tribayes.nn.table import PosteriorRow, PosteriorTable
 from tribayes.nn.twin import Twin, take_off_compiled_names
@@ -30,8 +30,6 @@ from tribayes.posterior.parametrisation import Rule, guard_means_, rule_of
 from tribayes.posterior.prior import AnyPrior, AnyTensorPrior, are_relative
 from tribayes.posterior.shards import is_sharded, local, whole
 from tribayes.posterior.streams import Randomness
-
-Draw = Mapping[str, Tensor]
 
 _MOST_DRAWS = 2**31 - 1
 
@@ -67,7 +65,7 @@ class BayesianModule(nn.Module):
         means = [candidate.parameter for candidate in plan.chosen]
         self._names = tuple(candidate.name for candidate in plan.chosen)
         # before the network, whose attributes show: torch refuses a buffer by the name of anything that is there
-        self.register_buffer("layout", _fingerprint(self._names, means))
+        self.register_buffer("layout", fingerprint(self._names, means))
         self.module = module
         self._given: Draw | None = None  # weights to use instead of fresh ones; set on twins only (stage.py)
         self._places = {candidate.name: places_of(module, candidate.names) for candidate in plan.chosen}
@@ -92,7 +90,7 @@ class BayesianModule(nn.Module):
     def means(self) -> Iterator[tuple[str, nn.Parameter]]:
         """(name, mean) of every random parameter."""
         for name in self._names:
-            yield name, _parameter(self.module, name)
+            yield name, parameter_of(self.module, name)
 
     def _means(self) -> list[nn.Parameter]:
         return [mean for _, mean in self.means()]
@@ -162,7 +160,7 @@ class BayesianModule(nn.Module):
         Weights that are not given stay at their means, so `apply_weights({}, x)` is the mean network. A stack of
         draws goes through `torch.func.vmap(model.apply_weights, in_dims=(0, None))(draws, x)` or a loop.
         """
-        self._check_weights(weights)
+        check_weights(weights, self._names, self.module)
         if torch.compiler.is_compiling():  # a traced call swaps nothing
             everywhere = {place: value for name, value in weights.items() for place in self._places[name]}
             return functional_call(self.module, everywhere, args, kwargs, tie_weights=False)
@@ -173,7 +171,7 @@ class BayesianModule(nn.Module):
 
     def under(self, weights: Draw) -> Twin:
         """The network's twin with these weights in place."""
-        replaced = {id(_parameter(self.module, name)): value for name, value in weights.items()}
+        replaced = {id(parameter_of(self.module, name)): value for name, value in weights.items()}
         return whole_twin(self.module, replaced, set()) if holds_shards(self.module) else Twin(self.module, replaced)
 
     @contextmanager
@@ -192,7 +190,7 @@ class BayesianModule(nn.Module):
             ...     torch.equal(network[2](features), model(x))
             True
         """
-        self._check_weights(weights)
+        check_weights(weights, self._names, self.module)
         twin = self.under(weights)
         before = _IN_USE.set({**_IN_USE.get({}), id(self): twin})
         try:
@@ -227,15 +225,7 @@ class BayesianModule(nn.Module):
             >>> model.log_prob(model.sample_weights()).shape, model.log_prob(model.sample_weights(5)).shape
             (torch.Size([]), torch.Size([5]))
         """
-        if not isinstance(draw, Mapping) or set(draw) != set(self._names):
-            found = sorted(draw) if isinstance(draw, Mapping) else draw
-            raise refusal("draw", found, f"have all of {self._names}", "pass what sample_weights() returns")
-        stacks = {tuple(draw[name].shape[: max(draw[name].ndim - mean.ndim, 0)]) for name, mean in self.means()}
-        stack = stacks.pop()
-        for name, mean in self.means():
-            if stacks or draw[name].shape != (*stack, *mean.shape):
-                requirement = f"have the shape {tuple(mean.shape)} for {name!r}, or n of them stacked, for all alike"
-                raise refusal("draw", tuple(draw[name].shape), requirement, "pass what sample_weights() returns")
+        stack = stack_of(draw, dict(self.means()))
         terms = [law.log_prob(draw[name].reshape(*stack, -1).to(law.mean)) for name, law in self.laws().items()]
         return torch.stack([term.to(terms[0]) for term in terms]).sum(0)
 
@@ -314,17 +304,6 @@ class BayesianModule(nn.Module):
         means = [local(mean) for mean in self._means()]
         guard_means_(means, rule_of("paper"), sources_of(means, generator))
 
-    def _check_weights(self, weights: Draw) -> None:
-        if not isinstance(weights, Mapping):
-            raise wrong_type("weights", weights, "be a dict name -> tensor", "pass what sample_weights() returns")
-        for name, value in weights.items():
-            if name not in self._names:
-                raise refusal("weights", name, f"name a random parameter of {self._names}", "correct the name")
-            shape = _parameter(self.module, name).shape
-            if value.shape != shape:
-                remedy = "for a stack of draws use torch.func.vmap(model.apply_weights, in_dims=(0, None)) or a loop"
-                raise refusal("weights", tuple(value.shape), f"have the shape {tuple(shape)} for {name!r}", remedy)
-
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         take_off_compiled_names(state_dict, prefix)
         stored = state_dict.get(f"{prefix}layout")
@@ -340,37 +319,6 @@ class BayesianModule(nn.Module):
 def _note_zeros(module: BayesianModule, _: object) -> None:
     """After a state was loaded."""
     module.warn_of_zeros()
-
-
-def _parameter(module: nn.Module, name: str) -> nn.Parameter:
-    """`module.get_parameter(name)` in a fifth of its time, which counts where a network is small."""
-    *path, attribute = name.split(".")
-    owner: Any = module
-    for part in path:
-        owner = owner._modules.get(part)
-        if owner is None:
-            return module.get_parameter(name)  # its error says what is missing
-    found = owner._parameters.get(attribute)
-    return module.get_parameter(name) if found is None else found
-
-
-def places_of(module: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
-    """One name for each place that holds the parameter: tied weights have several, a shared submodule one.
-
-    functional_call ties weights by itself, but fills a submodule that goes by two names twice and then
-    restores the draw instead of the parameter (https://github.com/pytorch/pytorch/issues/164759).
-    """
-    places: dict[tuple[nn.Module, str], str] = {}
-    for name in names:
-        owner, _, attribute = name.rpartition(".")
-        places.setdefault((module.get_submodule(owner), attribute), name)
-    return tuple(places.values())
-
-
-def _fingerprint(names: tuple[str, ...], means: list[nn.Parameter]) -> Tensor:
-    """A number that differs between layouts, so that a checkpoint of other tensors is not loaded by accident."""
-    text = ";".join(f"{name}:{tuple(mean.shape)}" for name, mean in zip(names, means, strict=True))
-    return torch.tensor(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big"))
 
 
 def plan_for(net: nn.Module, options: Options) -> Plan:

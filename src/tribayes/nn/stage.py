@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from tribayes._errors import refusal
 from tribayes.nn.conversion import check_patterns, matches, pattern_list
 from tribayes.nn.convert import bayesian_modules
-from tribayes.nn.module import BayesianModule, Draw
+from tribayes.nn.module import BayesianModule
+from tribayes.nn.places import Draw
 from tribayes.nn.sharded import holds_shards, reshard_, whole_twin
 from tribayes.nn.table import PosteriorRow
 from tribayes.nn.twin import Twin

@@ -133,8 +133,8 @@ def test_values_that_do_not_vary_are_stable() -> None:
             "`tolerance` (=0.0) must lie strictly between 0 and 1; it is a share of examples.",
         ),
         ({"tolerance": 1}, "`tolerance` (=1) must lie strictly between 0 and 1; it is a share of examples."),
-        ({"cap": 49}, "`cap` (=49) must be at least `first` (=50), and that at least 2; raise it."),
-        ({"first": 1}, "`cap` (=1600) must be at least `first` (=1), and that at least 2; raise it."),
+        ({"cap": 49}, "`cap` (=49) must be at least `first` (=50); raise it."),
+        ({"first": 1}, "`first` (=1) must be at least 2; it counts sampled networks."),
         ({"level": 1.0}, "`level` (=1.0) must lie strictly between 0 and 1; pass e.g. 0.95 for a 95 % interval."),
     ],
 )

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import tribayes as tb
+from tests.libraries import library
 from tests.networks import any_network, bayesian, inputs_of, left_as_it_was, same_tensors
 from tribayes.inference.memory import remember
 from tribayes.nn.stage import sample_model
@@ -107,6 +108,27 @@ def test_half_the_memory_computes_in_the_network_s_dtype() -> None:
     assert rounded.double()(x.double()).dtype == torch.float64
     with pytest.raises(ValueError, match=r"`dtype` .* must be a floating dtype"):
         tb.Ensemble(model, dtype=torch.int8)
+
+
+class Mixed(nn.Module):
+    """Two layers of different dtypes."""
+
+    def __init__(self, *dtypes: torch.dtype) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4, dtype=dtype) for dtype in dtypes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.dtype == self.layers[0].weight.dtype
+        for layer in self.layers:
+            x = layer(x.to(layer.weight.dtype))
+        return x
+
+
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.float64), (torch.float64, torch.float32)])
+def test_arrays_become_what_they_are_to_the_model(dtypes: tuple[torch.dtype, ...]) -> None:
+    model, x = tb.to_bayesian(Mixed(*dtypes)), library("numpy").linspace(0, 1, 8).reshape(2, 4)
+    expected = tb.predict(model, x, SAMPLES, progress=False)
+    torch.testing.assert_close(tb.Ensemble(model, SAMPLES).predict(x).samples, expected.samples)
 
 
 def test_it_stays_in_evaluation_mode_and_apart_from_the_model() -> None:

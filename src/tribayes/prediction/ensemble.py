@@ -143,8 +143,9 @@ class Ensemble(HeldNetwork):
         if dtype is not None and (len(kinds) > 1 or not dtype.is_floating_point):
             requirement = "be a floating dtype, for a network whose random weights are all of one"
             raise refusal("dtype", dtype, requirement, "leave it out to keep each as it is")
+        kind = kinds.pop() if len(kinds) == 1 else Home.of(model).dtype  # of several, what arrays become for the model
         device = next(iter(stacks.values())).device
-        self.register_buffer("_computing", torch.empty(0, dtype=kinds.pop(), device=device), persistent=False)
+        self.register_buffer("_computing", torch.empty(0, dtype=kind, device=device), persistent=False)
         self._cast = dtype is not None
         for name, stack in stacks.items():
             self.network.get_parameter(name).data = stack

@@ -70,10 +70,10 @@ class AutoSamples:
             raise wrong_type("tolerance", self.tolerance, "be a number", "it is a share of examples")
         if not 0 < self.tolerance < 1:
             raise refusal("tolerance", self.tolerance, "lie strictly between 0 and 1", "it is a share of examples")
-        for name in ("first", "cap"):
-            check_whole(name, getattr(self, name), "it counts sampled networks")
-        if not 2 <= self.first <= self.cap:
-            raise refusal("cap", self.cap, f"be at least `first` (={self.first}), and that at least 2", "raise it")
+        check_whole("first", self.first, "it counts sampled networks", least=2)
+        check_whole("cap", self.cap, "it counts sampled networks")
+        if self.first > self.cap:
+            raise refusal("cap", self.cap, f"be at least `first` (={self.first})", "raise it")
 
     def enough(self, samples: Tensor, classes: bool) -> bool:
         """Whether to stop after these samples, (S, N, C)."""

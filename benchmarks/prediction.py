@@ -31,7 +31,7 @@ from tribayes._text import format_table
 
 NETWORK = "lenet-100"
 DRAWS = {"cuda": 200, "cpu": 10}
-BATCH = {"cuda": 10_000, "cpu": 1_000}  # images a pass
+BATCH = {"cuda": 10_000, "cpu": 1_000}  # images per pass
 STACK = {"cuda": (8, 5_000), "cpu": (2, 500)}  # draws and images a stacked pass: what its hidden layers need memory for
 PREDICT, LOOP, STACKED = "ours, tribayes.predict", "ours, loop", "ours, stacked"
 COMPILED, HALF = "compiled", "bfloat16"

@@ -1,4 +1,4 @@
-"""MAPIE's split conformal prediction around what a network of ours said: intervals and sets, one a level.
+"""MAPIE's split conformal prediction around what a network of ours said: intervals and sets, one per level.
 
 MAPIE asks an estimator for predictions. Ours has them already, so the "inputs" that MAPIE is given hold them, and the
 estimator only reads them off: both libraries start from the same numbers.
@@ -78,7 +78,7 @@ def residual_intervals(
 def quantile_intervals(
     held: Mapping[float, Interval], truth: Tensor, new: Mapping[float, Interval]
 ) -> dict[float, Interval]:
-    """Conformalised quantiles (Romano et al. 2019): given intervals are widened or narrowed by one number a level."""
+    """Conformalised quantiles (Romano et al. 2019): given intervals are widened or narrowed by one number per level."""
     found = {}
     for level in held:
         columns = [Column(0), Column(1), Column(2)]  # lower, upper, and a middle that only predicts

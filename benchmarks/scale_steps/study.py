@@ -86,7 +86,7 @@ def arms_of(unit: Unit) -> list[Arm]:
 def trained(
     unit: Unit, arms: Sequence[Arm], nu: float, device: torch.device, advance: Callable[..., None]
 ) -> list[dict[str, Any]]:
-    """Train these arms; for each its τ, its ρ and the size of its means in the end, a number a seed."""
+    """Train these arms; for each its τ, its ρ and the size of its means in the end, a number per seed."""
     groups = (
         [[seed] for seed in unit.seeds] if unit.size > 10 * FULL else [list(unit.seeds)]
     )  # large ones in turn: memory

@@ -163,7 +163,7 @@ def _families(results: Results) -> str:
                 f"{100 * one.mean('coverage'):.1f} %",
             ]
         )
-    header = ["set", "family", "recipe best for", "KL weight", "rows a step", "noise ×", "RMSE", "log-likelihood"]
+    header = ["set", "family", "recipe best for", "KL weight", "rows per step", "noise ×", "RMSE", "log-likelihood"]
     return (
         "## Families side by side\n\n"
         "Every family with the recipe chosen for the tridiagonal one and, where that is another, with its own best; "
@@ -184,8 +184,8 @@ has, would avoid that.
 
 Common to all finalists: Adam, {common.steps} steps, learning rate {common.lr:g} falling to 0 along half a cosine,
 prior N(0, {common.hidden_prior:g}²), τ from {common.tau:g}, ρ from 0, noise from {common.noise:g} standard deviations
-of the target, {common.samples} draw of the weights a step, no early stopping. Held-out log-likelihood, the best of each
-column in bold:
+of the target, {common.samples} draw of the weights per step, no early stopping. Held-out log-likelihood, the best of
+each column in bold:
 
 {_validation(results)}
 {_exploration(results)}"""
@@ -201,7 +201,7 @@ def _validation(results: Results) -> str:
             text = _number(tried[(*case, recipe)].mean("log_likelihood"))
             cells.append(f"**{text}**" if recipe == results.best(*case) else text)
         rows.append([f"{recipe.kl_weight:g}", _rows(recipe), f"{recipe.noise_factor:g}", *cells])
-    return _table(["KL weight", "rows a step", "noise ×", *(f"{d}, {f}" for d, f in cases)], rows)
+    return _table(["KL weight", "rows per step", "noise ×", *(f"{d}, {f}" for d, f in cases)], rows)
 
 
 def _exploration(results: Results) -> str:

@@ -23,7 +23,7 @@ class Recipe:
     hidden_prior: float = 1.0  # ζ of the first layer
     output_prior: float = 1.0  # ζ of the second
     kl_weight: float = 1.0  # 1 is the evidence lower bound
-    samples: int = 1  # draws of the weights a step
+    samples: int = 1  # draws of the weights per step
     noise: float = 0.3  # start, in standard deviations of the target
     noise_factor: float = 1.0  # the learned noise times this predicts: training rows make it look too small
     correlation_lr_multiplier: float = 1.0

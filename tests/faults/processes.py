@@ -90,7 +90,7 @@ def kill_after(seconds: float, run: Path) -> None:
 
 
 def kill_at_random(count: int, rng: random.Random, folder: Path) -> Tally:
-    """SIGKILL after a random time, several times a run."""
+    """SIGKILL after a random time, several times per run."""
     whole, tally = whole_run(folder), Tally()
     length = time_of(folder)
     for number in range(count):

@@ -39,7 +39,7 @@ def check_complete(model: nn.Module, objective: nn.Module, optimizer: torch.opti
 
 
 def check_steps(optimizer: torch.optim.Optimizer) -> None:
-    """Refuse an optimizer that computes the loss itself, several times a step: each time would be another draw."""
+    """Refuse an optimizer that computes the loss itself, several times per step: each time would be another draw."""
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is closure.empty:
         remedy = "use SGD, Adam or another that takes a step by one gradient"

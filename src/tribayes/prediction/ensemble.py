@@ -32,7 +32,7 @@ from tribayes.prediction.source import Kept, Reduced, Source, join
 Stacks = dict[str, Tensor]  # (S, …), by the full names
 Ask = Callable[[dict[str, Tensor]], Any]  # weights by their names → what the network answers under them
 
-_ROWS = {"cpu": 512, "cuda": 16_384}  # networks × examples a pass: more leave the cache, or fill the memory
+_ROWS = {"cpu": 512, "cuda": 16_384}  # networks × examples per pass: more leave the cache, or fill the memory
 
 
 class Ensemble(HeldNetwork):

@@ -15,7 +15,7 @@ from tribayes._errors import refusal, wrong_type
 from tribayes.nn.calling import Arguments, Home, Whole, arguments_of, is_record, kind_of, named_parts, without_targets
 
 _CHUNK_BYTES = 2**28  # of inputs, gathered before the sampled networks run over them
-_BATCH = 1000  # examples a pass on a CPU
+_BATCH = 1000  # examples per pass on a CPU
 _GPU_BATCH, _GPU_BATCH_BYTES = 10_000, 2**25  # on a GPU, which at a thousand small ones would wait for Python
 
 
@@ -74,7 +74,7 @@ def batches_of(inputs: Batch | Iterable[Any], batch_size: int, home: Home) -> It
 
 
 def usual_batch_size(inputs: Batch | Iterable[Any], device: torch.device) -> int:
-    """Examples a pass where none are asked for: 1,000; on a GPU up to 10,000, but no more than 32 MiB of them."""
+    """Examples per pass where none are asked for: 1,000; on a GPU up to 10,000, but no more than 32 MiB of them."""
     if device.type != "cuda" or not isinstance(inputs, Batch) or not inputs.rows:
         return _BATCH
     return max(1, min(_GPU_BATCH, _GPU_BATCH_BYTES // max(inputs.cost // inputs.rows, 1)))

@@ -31,7 +31,7 @@ class TriBayesRegressor(RegressorMixin, TableEstimator):
         calibrate: False trains on all rows, and leaves spread and intervals to the posterior: on small tables they hold
             too little.
         steps: of training, twice to choose and once more.
-        batch_size: rows a step.
+        batch_size: rows per step.
         learning_rate, weight_decay: of AdamW; the rate falls to 0 along half a cosine.
         samples: networks drawn for each prediction, always the same ones.
         device: to train and predict on, such as "cuda".

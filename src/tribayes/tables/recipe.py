@@ -36,7 +36,7 @@ class Recipe:
         calibrate: whether to hold rows out at all: to choose the weight and the widths by, and for the guarantee of
             intervals and sets.
         steps: of training, each time; more where that would be fewer than 20 epochs.
-        batch_size: rows a step; more where there are more than 20,000 rows.
+        batch_size: rows per step; more where there are more than 20,000 rows.
         lr, weight_decay: of the means.
         samples: networks that answer.
         device: to train and predict on, such as "cuda".

@@ -21,7 +21,7 @@ _CHUNK = 4096  # block sums read at once by a reduction: one program adds up all
 _REDUCING = 16  # with so many warps
 _DRAWS = 65_535  # of one launch: a grid has no more rows
 _COINS = 2**31  # for means; those for γ are counted from there (kernels.py)
-_WARPS = 8  # with 2,048 entries a block: the fastest pair on an H200
+_WARPS = 8  # with 2,048 entries per block: the fastest pair on an H200
 _FAST = os.environ.get("TRITON_INTERPRET") != "1"  # the interpreter has no hardware sine
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import weakref
 
 import pytest
 import torch
@@ -197,3 +198,19 @@ def test_numbers_that_would_overflow_are_refused(case: str) -> None:
     make, text = BOUNDS[case]
     with pytest.raises(ValueError, match="^" + re.escape(text)):
         make()
+
+
+def test_of_steps_that_were_looked_at_only_numbers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tensor for each would take half a kilobyte of a GPU per step, for as long as a training lasts."""
+    monkeypatch.setattr(ledger, "_STEPS_BETWEEN_LOOKS", 3)
+    model = bayesian("MLP")
+    step = tb.TrainingStep(model, elbo(), sgd(model))
+    book, told, alive = ledger.Ledger(step), [], []
+    for batch in batches(7):
+        row = book.add(step(*batch))
+        told.append(row.tolist())
+        alive.append(weakref.ref(row))
+    del row
+    assert [one() is not None for one in alive] == [False] * 6 + [True]
+    history = book.history()
+    assert [list(row) for row in zip(history.loss, history.nll, history.kl, strict=True)] == told

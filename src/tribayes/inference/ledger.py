@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import torch
 from torch import Tensor
 
@@ -23,31 +25,32 @@ class Ledger:
 
     def __init__(self, step: TrainingStep) -> None:
         self._step = step
-        self.rows: list[Tensor] = []
-        self._looked = 0
+        self._new: list[Tensor] = []  # since the last look; on a GPU half a kilobyte each
+        self._read = array("d")  # before it: loss, nll and kl in turns
         self._kept = Snapshot([step.model, step.elbo])
 
     def add(self, terms: ELBOTerms) -> Tensor:
         """Keep (and return) the terms of a step, which the next one may overwrite; now and then, look at them."""
-        self.rows.append(torch.stack([terms.loss, terms.nll, terms.kl.to(terms.loss)]))
-        if len(self.rows) - self._looked >= _STEPS_BETWEEN_LOOKS:
+        row = torch.stack([terms.loss, terms.nll, terms.kl.to(terms.loss)])
+        self._new.append(row)
+        if len(self._new) >= _STEPS_BETWEEN_LOOKS:
             self.look()
-        return self.rows[-1]
+        return row
 
     def look(self) -> None:
         """Raise if a loss since the last look, or a weight, is not finite; else keep the weights."""
-        new = self.rows[self._looked :]
-        if not new:
+        if not self._new:
             return
-        bad = first_bad(torch.stack(new))
-        whole = self.weights_are_finite()
-        if bad is None and whole:
-            self._looked = len(self.rows)
+        rows = torch.stack(self._new)
+        bad = first_bad(rows)
+        if bad is None and self.weights_are_finite():
+            self._read.extend(rows.flatten().tolist())
+            self._new.clear()
             self._kept.take()
             return
-        number = len(self.rows) - 1 if bad is None else self._looked + bad
-        _, nll, kl = self.rows[number].tolist()
-        raise (non_finite_weights if bad is None else non_finite_loss)(number, nll, kl)
+        place = len(rows) - 1 if bad is None else bad
+        _, nll, kl = rows[place].tolist()
+        raise (non_finite_weights if bad is None else non_finite_loss)(self._looked + place, nll, kl)
 
     def mend(self, error: NonFiniteLoss) -> None:
         """Put weights that are not finite back to what they were at the last look, and say so in the error."""
@@ -67,4 +70,10 @@ class Ledger:
     def history(self) -> History:
         """Everything, read."""
         self.look()
-        return History(*torch.stack(self.rows).T.tolist())
+        loss, nll, kl = (self._read[place::3].tolist() for place in range(3))
+        return History(loss, nll, kl)
+
+    @property
+    def _looked(self) -> int:
+        """Steps up to the last look."""
+        return len(self._read) // 3

@@ -448,3 +448,28 @@ def test_values_are_not_looked_at_while_torch_maps() -> None:
     outputs, targets = normals(4, 3), normals(4, 3).sigmoid()
     mapped = torch.func.vmap(lambda f, y: tb.Bernoulli().nll(f[None], y[None])[0])(outputs, targets)
     torch.testing.assert_close(mapped, tb.Bernoulli().nll(outputs, targets))
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "width"),
+    [(tb.Gaussian(noise=0.1), 1), (tb.StudentT(scale=0.1), 1), (tb.Poisson(), 1), (tb.HeteroscedasticGaussian(), 2)],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_are_judged_in_single_precision(likelihood: tb.Likelihood, width: int) -> None:
+    """Whatever a network computes in: bfloat16 has no 0.1, and takes 257 counts for 256."""
+    outputs = torch.linspace(-2, 5, 4 * width, dtype=torch.bfloat16).reshape(4, width)
+    counts = torch.full((4, 1), 257)
+    found = likelihood.nll(outputs, counts)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, likelihood.nll(outputs.float(), counts.float()))
+
+
+@pytest.mark.parametrize("df", [1e4, 1e5, 1e7])
+def test_students_law_of_many_degrees_of_freedom_is_normal(df: float) -> None:
+    """Up to 1/df, where the logarithms of Γ have lost all their digits in float32; so has the gradient of df."""
+    likelihood, errors = tb.StudentT(df=df, df_learned=True), torch.linspace(-1, 1, 5)
+    found = likelihood.nll(torch.zeros(5), errors)
+    torch.testing.assert_close(found, tb.Gaussian().nll(torch.zeros(5), errors), rtol=0, atol=1 / df + 1e-6)
+    if df < 1e5:  # beyond, the rest of the density is too flat for float32
+        (gradient,) = torch.autograd.grad(likelihood.nll(torch.zeros(1), torch.zeros(1)).sum(), likelihood.raw_df)
+        assert gradient.item() == pytest.approx(-1 / (4 * df**2), rel=0.05)

@@ -28,6 +28,7 @@ from tribayes.inference.targets import (
     check_unit,
     per_example,
 )
+from tribayes.posterior.draw.plain import single
 from tribayes.posterior.parametrisation import tau_of
 
 CLASSES, LABELS, VALUES = "classes", "labels", "values"  # what a likelihood may predict
@@ -257,6 +258,7 @@ class Gaussian(Likelihood):
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         check_same_shape(outputs, targets, "reshape one of them: (N, 1) against (N,) would broadcast to (N, N)")
         check_numbers(targets)
+        outputs = single(outputs)
         noise = self.noise.to(outputs.dtype)
         return per_example(0.5 * ((targets - outputs) / noise).square() + noise.log() + 0.5 * math.log(2 * math.pi))
 

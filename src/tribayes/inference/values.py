@@ -20,6 +20,7 @@ from tribayes.inference.targets import (
     check_same_shape,
     per_example,
 )
+from tribayes.posterior.draw.plain import single
 from tribayes.posterior.parametrisation import tau_of
 
 
@@ -52,6 +53,7 @@ class HeteroscedasticGaussian(Likelihood):
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         check_batch(outputs, targets)
         check_numbers(targets)
+        outputs = single(outputs)
         places, scales = self._split(outputs)
         targets = targets.unsqueeze(-1) if targets.ndim == 1 else targets
         if targets.shape != places.shape:
@@ -119,9 +121,15 @@ class StudentT(Likelihood):
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         check_same_shape(outputs, targets, "reshape one of them: (N, 1) against (N,) would broadcast to (N, N)")
         check_numbers(targets)
+        outputs = single(outputs)
         df, scale = self.df.to(outputs.dtype), self.scale.to(outputs.dtype)
-        size = torch.lgamma(df / 2) - torch.lgamma((df + 1) / 2) + 0.5 * (df * math.pi).log() + scale.log()
+        size = self._normaliser().to(outputs.dtype) + scale.log()
         return per_example(size + (df + 1) / 2 * torch.log1p(((targets - outputs) / scale).square() / df))
+
+    def _normaliser(self) -> Tensor:
+        """ln Γ(df/2) − ln Γ((df + 1)/2) + ½ ln(π df), in float64: the logarithms are large where the law is normal."""
+        df = self.df.double()
+        return torch.lgamma(df / 2) - torch.lgamma((df + 1) / 2) + 0.5 * (df * math.pi).log()
 
     def response(self, outputs: Tensor) -> Tensor:
         """(N, D): where a new observation lies, up to its noise."""
@@ -150,6 +158,7 @@ class Poisson(Likelihood):
 
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         check_same_shape(outputs, targets, "give one count per output")
+        outputs = single(outputs)
         targets = targets.to(outputs.dtype)
         check_counts(targets)
         return per_example(outputs.exp() - targets * outputs + torch.lgamma(targets + 1))

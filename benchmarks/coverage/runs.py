@@ -18,8 +18,8 @@ from benchmarks import peers
 from benchmarks.coverage.cases import TASKS, Task
 from benchmarks.coverage.training import trained
 from benchmarks.coverage.ways import split_figures
-from benchmarks.store import DIGITS
 from benchmarks.store import RESULTS as FOLDER
+from benchmarks.store import rounded
 from tribayes._files import read_json, store_json
 from tribayes._progress import Advance
 
@@ -82,7 +82,7 @@ class Results:
 
     def add(self, job: Job, figures: Sequence[dict[str, Any]]) -> None:
         """Put figures in, and write the file as a whole."""
-        self.arms.setdefault(job.key, {}).update(zip(map(str, job.splits), map(_rounded, figures), strict=True))
+        self.arms.setdefault(job.key, {}).update(zip(map(str, job.splits), map(rounded, figures), strict=True))
         self.made_with = made_with()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         store_json(self.path, {"made_with": self.made_with, "arms": self.arms})
@@ -134,11 +134,3 @@ def made_with() -> dict[str, Any]:
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
     }
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return value

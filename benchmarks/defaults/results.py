@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-import tribayes as tb
 from benchmarks.defaults.judging import Figures
 from benchmarks.defaults.plan import Arm, Job
 from benchmarks.store import RESULTS as FOLDER
+from benchmarks.store import made_with
 from tribayes._files import make_folder, store
 
 RESULTS = FOLDER / "defaults.json"
@@ -50,7 +47,7 @@ class Results:
     def add(self, records: Sequence[Record], test: bool) -> None:
         """Store new ones, at once."""
         (self.test if test else self.held_out).extend(records)
-        self.made_with = _made_with()
+        self.made_with = made_with()
         if self.path is None:
             return
         content = {
@@ -76,7 +73,3 @@ def values(records: Sequence[Record], task: str, arm: Arm, figure: str) -> dict[
 def _plain(record: Record) -> dict[str, Any]:
     figures = {name: float(f"{value:.{_DIGITS}g}") for name, value in record.figures.items()}
     return asdict(record) | {"figures": figures}
-
-
-def _made_with() -> dict[str, str]:
-    return {"tribayes": tb.__version__, "torch": torch.__version__, "python": platform.python_version()}

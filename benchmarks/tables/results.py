@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.store import DIGITS
 from benchmarks.store import RESULTS as FOLDER
+from benchmarks.store import rounded
 from benchmarks.tables.arms import classification, installed, regression
 from benchmarks.tables.cases import TABLES
 from tribayes._files import read_json, store_json
@@ -33,7 +33,7 @@ class Results:
 
     def add(self, table: str, split: int, found: dict[str, Any]) -> None:
         """Put a split's figures in, and write the file as a whole."""
-        self.tables.setdefault(table, {})[str(split)] = _rounded(found)
+        self.tables.setdefault(table, {})[str(split)] = rounded(found)
         self.made_with = made_with()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         store_json(self.path, {"made_with": self.made_with, "tables": self.tables})
@@ -59,11 +59,3 @@ def made_with() -> dict[str, Any]:
     found = {name: version(name) if installed(name) else None for name in ("mapie", "ngboost")}
     known = {"python": platform.python_version(), "torch": torch.__version__, "scikit-learn": version("scikit-learn")}
     return known | found
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
-    return [_rounded(inner) for inner in value] if isinstance(value, list) else value

@@ -88,7 +88,7 @@ def train_together(
     optimizer = optimizer_for(stacked)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for chosen in batches(inputs.shape[1], steps, batch_size):
-        tb.stabilise_(stacked)
+        guard_(stacked)
         optimizer.zero_grad(set_to_none=True)
         losses(parameters, inputs[:, chosen], targets[:, chosen]).sum().backward()
         optimizer.step()
@@ -108,10 +108,16 @@ def stack(objectives: Sequence[Any]) -> Any:
 @torch.no_grad()
 def unstack_(stacked: nn.Module, objectives: Sequence[nn.Module]) -> None:
     """Give each objective its own values back, with the guards applied."""
-    tb.stabilise_(stacked)
+    guard_(stacked)
     for name, values in stacked.named_parameters():
         for objective, value in zip(objectives, values, strict=True):
             attrgetter(name)(objective).copy_(value)
+
+
+def guard_(stacked: nn.Module) -> None:
+    """The guards of Bayesian networks; plain ones need none."""
+    if any(isinstance(part, tb.BayesianModule) for part in stacked.modules()):
+        tb.stabilise_(stacked)
 
 
 def batches(rows: int, steps: int, batch_size: int) -> Iterator[Tensor | slice]:

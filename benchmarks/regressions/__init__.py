@@ -1,0 +1,1 @@
+"""Small regressions by every arm, on the UCI three: `python -m benchmarks.regressions --help`."""

@@ -152,8 +152,8 @@ nothing else is said; errors are |ln τ/τ*|:
 - With ten times the noise τ of a tensor of 10 weights is found only roughly: after 3,000 steps the best of the rules
   has {noisy}, steady {noisy_steady}.
 
-Not covered: a start above τ\\*, other τ\\* and ρ\\*, means that still have far to go, and noise that weights share beyond the
-one factor. Whether any of this shows in the accuracy of a network was not looked at.
+Not covered: a start above τ\\*, other τ\\* and ρ\\*, means that still have far to go, and noise that weights share
+beyond the one factor. Whether any of this shows in the accuracy of a network was not looked at.
 """
 
 

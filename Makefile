@@ -67,7 +67,7 @@ reproduce: $(READY)  ## every experiment of the paper, three seeds each: minutes
 	$(BIN)/python -m reproduction reproduce all
 	$(BIN)/python -m reproduction results
 
-results: $(READY)  ## docs/results.md, its pictures and README's table from the files in results/
+results: $(READY)  ## docs/results.md, its pictures and README's part from the files in results/
 	$(BIN)/python -m reproduction results
 
 release: $(READY)  ## build sdist and wheel, check their metadata, install the wheel in a bare environment and run it

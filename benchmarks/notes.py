@@ -124,7 +124,7 @@ def allocator_sentence(measured: Mapping[str, Any]) -> str:
     for case in measured["figures"]["cases"]:
         lower, middle, upper = by_name(case["timings"])["kept"]["ratio"]
         words.append(f"{_NETWORKS[case['experiment']]} {middle:.2f} ({lower:.2f} to {upper:.2f})")
-    return f"  Kept, a step takes this share of the time, median and quartiles: {', '.join(words)}.\n  "
+    return f"Kept, a step takes this share of the time, median and quartiles: {', '.join(words)}.\n"
 
 
 def ensemble_table(stored: Mapping[str, Any]) -> str:

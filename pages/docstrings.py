@@ -25,13 +25,8 @@ class FencedExamples(griffe.Extension):
 def fenced(text: str) -> str:
     """A doctest goes from its first prompt to the next empty line.
 
-    >>> print(fenced("Adds.\\n\\n    >>> 1 + 1\\n    2"))
-    Adds.
-    <BLANKLINE>
-        ```pycon
-        >>> 1 + 1
-        2
-        ```
+    >>> fenced("Adds.\\n\\n    >>> 1 + 1\\n    2").splitlines()
+    ['Adds.', '', '    ```pycon', '    >>> 1 + 1', '    2', '    ```']
     """
     lines: list[str] = []
     indent: str | None = None  # of the doctest under way

@@ -1,7 +1,8 @@
 """Notebooks of the examples: `python -m pages.notebooks` writes examples/notebooks/*.ipynb from examples/*.py.
 
 A file is cut at its `# %%` lines; a `# %% [markdown]` part is text, and so is the docstring that it begins with.
-Notebooks are kept without outputs: what they give is what the example gives, which a test runs.
+Notebooks are kept without outputs: what they give is what the example gives, which a test runs. A picture that the
+example saves is shown, too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 _CUT = re.compile(r"^# %%(.*)\n", re.MULTILINE)
+_SHOW = "\n\nfrom IPython.display import Image\n\nImage(str(PICTURE))"  # every notebook runs on IPython
 
 
 def main() -> None:
@@ -28,8 +30,9 @@ def notebook(example: Path) -> str:
     kinds, parts = rest[::2], rest[1::2]
     cells = [_cell(0, "markdown", start.replace('"""', "").strip())]
     for number, (kind, part) in enumerate(zip(kinds, parts, strict=True), start=1):
-        text = re.sub(r"^# ?", "", part, flags=re.MULTILINE) if "[markdown]" in kind else part
-        cells.append(_cell(number, "markdown" if "[markdown]" in kind else "code", text.strip()))
+        text = (re.sub(r"^# ?", "", part, flags=re.MULTILINE) if "[markdown]" in kind else part).strip()
+        text += _SHOW if ".savefig(PICTURE" in text else ""
+        cells.append(_cell(number, "markdown" if "[markdown]" in kind else "code", text))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     book = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, indent=1, ensure_ascii=False) + "\n"

@@ -64,7 +64,7 @@ def make_pages(
     check: Annotated[bool, typer.Option("--check", help="Only say whether they are up to date.")] = False,
     root: Annotated[Path, typer.Option(help="The repository: results/, docs/ and README.md lie in it.")] = Path(),
 ) -> None:
-    """Make docs/results.md, its figures and README's table from the result files."""
+    """Make docs/results.md, its figures and README's part from the result files."""
     pages = Pages(root)
     if not check:
         for path in pages.write():

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 import torch
 
 from tests.offline import sitecustomize
+
+if TYPE_CHECKING:
+    from selenium.webdriver.remote.webdriver import WebDriver
 
 OFFLINE = str(Path(sitecustomize.__file__).parent)
 
@@ -19,3 +26,19 @@ os.environ.update(WANDB_MODE="offline", WANDB_ERROR_REPORTING="false")  # wandb 
 
 # Processes that tests start, too, are refused the network.
 os.environ["PYTHONPATH"] = os.pathsep.join([OFFLINE, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    found = shutil.which("chromium")
+    if found is None or shutil.which("chromedriver") is None:
+        pytest.skip("no chromium with its driver is installed: apt-get install chromium chromium-driver")
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
+    from tests.serve.browsing import a_browser
+
+    with a_browser(chromium, tmp_path_factory.mktemp("profile")) as made:
+        yield made

@@ -289,8 +289,10 @@ def test_an_example_is_short_shown_and_a_notebook_too(example: Path) -> None:
     assert f"examples/{example.name}" in (ROOT / "docs/gallery.md").read_text()
     written = (ROOT / "examples/notebooks" / f"{example.stem}.ipynb").read_text()
     assert written == notebook(example), "write it anew: make notebooks"
-    cells = [cell for cell in json.loads(written)["cells"] if cell["cell_type"] == "code"]
-    compile("\n".join("".join(cell["source"]) for cell in cells), example.name, "exec")
+    cells = ["".join(cell["source"]) for cell in json.loads(written)["cells"] if cell["cell_type"] == "code"]
+    compile("\n".join(cells), example.name, "exec")
+    if "PICTURE" in example.read_text():
+        assert cells[-1].endswith("Image(str(PICTURE))"), "a notebook shows its picture"
 
 
 def test_the_demo_makes_its_report(tmp_path: Path) -> None:

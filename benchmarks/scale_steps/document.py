@@ -50,7 +50,7 @@ The gradients of a tensor's δ (noise, τ = softplus δ) and γ (correlation ρ)
 them best when nothing is tuned, from 10 weights to {largest}?
 
 **The problem.** A network with tensors of 10, 100, … {largest} weights, a quadratic likelihood under the relative
-prior, ν = 0.1/ΣK. Its curvature is chosen for every tensor such that τ* = 0.3 is best, and ρ* = −0.2 where there is
+prior, ν = 0.1/ΣK. Its curvature is chosen for every tensor such that τ\\* = 0.3 is best, and ρ\\* = −0.2 where there is
 correlation, both in closed form (`benchmarks/scale_steps/problem.py`). Training starts at τ = 0.05, ρ = 0, the means at
 their best. The noise is like that of minibatches: on every weight's gradient a normal {noise:g} times as large as what
 the draw itself does to it, and on the whole likelihood a log-normal factor (standard deviation of its logarithm 0.3).
@@ -137,22 +137,23 @@ nothing else is said; errors are |ln τ/τ*|:
   speed. At 0.02 with a wide clip it is the one serious rival. With {seeds} fresh seeds on small tensors, {cases} cases:
 
 {counts}
-  All that is better is so after 300 or 1,000 steps, for τ mostly in the larger noise, for ρ mostly in the smaller. Some
-  of it may be speed alone: steady gains more by a larger rate (below). After 3,000 steps nothing is better, and in the
-  larger noise the ρ of the smallest tensor is clearly worse. The rule also needs ν and K, which the hook on the
-  optimizer's step does not know. Its rate and clip are one guess, made after a first look at the three seeds; in all
-  the natural gradient had three settings (0.01 and 0.1 clipped at ±1, and this one), steady two (0.01 and 0.1).
+    All that is better is so after 300 or 1,000 steps, for τ mostly in the larger noise, for ρ mostly in the smaller.
+    Some of it may be speed alone: steady gains more by a larger rate (below). After 3,000 steps nothing is better, and
+    in the larger noise the ρ of the smallest tensor is clearly worse. The rule also needs ν and K, which the hook on
+    the optimizer's step does not know. Its rate and clip are one guess, made after a first look at the three seeds; in
+    all the natural gradient had three settings (0.01 and 0.1 clipped at ±1, and this one), steady two (0.01 and 0.1).
+
 - g/(νK) serves τ and leaves ρ behind (F_γγ is about K/16). Signs are about as fast as steady, but they seek the median
-  of the gradient and not its mean. Of the log-normal factor the median is 0.956, which puts τ at 1.021 τ*; at 10⁴
-  weights after 3,000 steps they are at {sign_ratio} τ*, and steady at {steady_ratio} τ*.
+  of the gradient and not its mean. Of the log-normal factor the median is 0.956, which puts τ at 1.021 τ\\*; at 10⁴
+  weights after 3,000 steps they are at {sign_ratio} τ\\*, and steady at {steady_ratio} τ\\*.
 - **The rate matters more than the rule.** After 300 steps no rule has arrived at 0.01 (steady: {short}), and at 0.1
   steady has ({short_fast}); after 3,000 steps 0.1 is a little less exact ({long_fast} against {long}; K up to 10⁴). For
   a training of a few hundred steps a larger `scale_lr` is worth trying.
 - With ten times the noise τ of a tensor of 10 weights is found only roughly: after 3,000 steps the best of the rules
   has {noisy}, steady {noisy_steady}.
 
-Not covered: a start above τ*, other τ* and ρ*, means that still have far to go, and noise that weights share beyond the
-one factor. Whether any of this shows in the accuracy of a network was not looked at.
+Not covered: a start above τ\\*, other τ\\* and ρ\\*, means that still have far to go, and noise that weights share
+beyond the one factor. Whether any of this shows in the accuracy of a network was not looked at.
 """
 
 
@@ -197,8 +198,8 @@ def verdict(results: Results) -> str:
 
 
 def indented(table: str) -> str:
-    """As part of a list."""
-    return "".join(f"  {line}\n" for line in table.splitlines())
+    """As part of a list: by four blanks, which all readers of Markdown take for that."""
+    return "".join(f"    {line}\n" for line in table.splitlines())
 
 
 def clear_differences(results: Results, rule: str, which: int, steps: Sequence[int]) -> list[Difference]:

@@ -1,1 +1,1 @@
-"""docs/results.md, its pictures and README's table, made from the result files and from nothing else."""
+"""docs/results.md, its pictures and README's part, made from the result files and from nothing else."""

@@ -1,4 +1,4 @@
-"""Writing the page, its pictures and README's table; or saying what is not up to date."""
+"""Writing the page, its pictures and README's part; or saying what is not up to date."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from reproduction.pages.rows import CIFAR, DIGITS, FASHION, LENET_100, LENET_250
 from reproduction.pages.smoothness import smoothness_table, verdict_sentence, verdict_table
 from reproduction.pages.tables import (
     certain_table,
+    error_table,
     foreign_table,
     posterior_table,
     scale_table,
@@ -52,6 +53,7 @@ def page(results: Results) -> list[Block]:
     """docs/results.md, block by block."""
     return [
         *_introduction(results),
+        *_in_short(results),
         *_targets(results),
         *_mnist(results),
         *_cifar(results),
@@ -86,6 +88,14 @@ def _deviations(results: Results) -> str:
     names = {run.experiment for run in results if run.changes and not run.experiment.startswith(TRIAL_FOLDER)}
     own = [trial for name in sorted(names) for trial in trials_of(results, name) if trial.runs[0].experiment == name]
     return "\n".join(f"- {trial.experiment}: {changes_text(trial)}" for trial in own)
+
+
+def _in_short(results: Results) -> list[Block]:
+    return [
+        "## In short",
+        "Test errors by the paper, and here. **tribayes** is the paper's correlated (tridiagonal) model.",
+        error_table(results),
+    ]
 
 
 def _targets(results: Results) -> list[Block]:

@@ -1,4 +1,4 @@
-"""The tables that every data set has, scores, posterior, certain and uncertain, and README's."""
+"""The tables that every data set has, scores, posterior, certain and uncertain, and the errors of all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tribayes.prediction.summary import Counts
 LEVELS = ("0.95", "0.99")
 KINDS = tuple(Counts.__dataclass_fields__)
 
-_README = {
+NETWORKS = {  # title → the experiment with the correlated model
     "MNIST, LeNet-100": "mnist-lenet100",
     "MNIST, LeNet-250": "mnist-lenet250",
     "CIFAR-10, paper's setting": "cifar10",
@@ -117,9 +117,9 @@ def _level(level: str) -> str:
 
 
 def error_table(results: Results) -> str:
-    """README's: the paper's test errors, and ours of every family by the same setting."""
+    """The paper's test errors, and ours of every family by the same setting."""
     rows = []
-    for title, ours in _README.items():
+    for title, ours in NETWORKS.items():
         names = (f"{ours}-frequentist", ours, f"{ours}-diagonal", f"{ours}-meanfield")
         theirs = (percent(printed.ERRORS[name]) if name in printed.ERRORS else "-" for name in names[:2])
         found = [percent(results.spread(name, score("error"))) for name in names]

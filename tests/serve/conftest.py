@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,22 +50,6 @@ def client(subject: Subject) -> Iterator[TestClient]:
 def served(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """`tribayes serve`, as a process that writes down every connection it makes."""
     with serving(run, tmp_path_factory.mktemp("served")) as made:
-        yield made
-
-
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    found = shutil.which("chromium")
-    if found is None or shutil.which("chromedriver") is None:
-        pytest.skip("no chromium with its driver is installed: apt-get install chromium chromium-driver")
-    return found
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
-    from tests.serve.browsing import a_browser
-
-    with a_browser(chromium, tmp_path_factory.mktemp("profile")) as made:
         yield made
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
-import os
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -22,19 +20,9 @@ ROOMS = [
     *(f"tribayes.{path.parent.name}" for path in sorted((ROOT / "src/tribayes").glob("*/__init__.py"))),
 ]
 LOADING = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
+MARKUP = re.compile(r"^\s*- |^\s*\|.*\| *--|\*\*|\]\(|```")
+NEITHER = {"pre", "code", "script", "style", "svg"}
 FIGURES = ("covariance", "moving-average", "convolution")
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole manual; links, anchors and pages that are in no menu are checked by mkdocs itself."""
-    pytest.importorskip("material", reason="the manual is made by mkdocs-material: pip install 'tribayes[docs]'")
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 class Loads(HTMLParser):
@@ -51,6 +39,29 @@ class Loads(HTMLParser):
             return  # read by search engines, fetched by nobody
         if tag in LOADING and (address := named.get(LOADING[tag])):
             self.found.append(address)
+
+
+class Words(HTMLParser):
+    """The lines of a page that are neither code nor a picture."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._inside: list[str] = []
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        if tag in NEITHER:
+            self._inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in NEITHER:
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self._inside:
+            self.found += data.splitlines()
 
 
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
@@ -100,9 +111,35 @@ def test_the_reference_shows_every_example(site: Path) -> None:
             module, _, last = name.rpartition(".")
             if not module.rpartition(".")[2].islower():
                 continue  # a method
+            if module.startswith("tribayes.integrations."):
+                continue  # below: it needs the library it is named after
             room = importlib.import_module(module)
             documented = (getattr(room, last).__doc__ or "") if callable(getattr(room, last)) else ""
             assert (">>>" in documented) <= ("&gt;&gt;&gt;" in text[start:end]), name
+
+
+@pytest.mark.parametrize("module", ["lightning", "transformers", "logging"])
+def test_the_reference_has_the_tools_of_others(site: Path, module: str) -> None:
+    page = (site / "reference/integrations.html").read_text()
+    classes = ast.parse((ROOT / f"src/tribayes/integrations/{module}.py").read_text()).body
+    public = [each for each in classes if isinstance(each, ast.ClassDef) and not each.name.startswith("_")]
+    assert public
+    for each in public:
+        _, heading, shown = page.partition(f'id="tribayes.integrations.{module}.{each.name}"')
+        assert heading, each.name
+        assert (">>>" in (ast.get_docstring(each) or "")) <= ("&gt;&gt;&gt;" in shown), each.name
+
+
+def test_the_page_on_what_may_change_names_every_room(site: Path) -> None:
+    page = (site / "stability.html").read_text()
+    public = [room for room in ROOMS if getattr(importlib.import_module(room), "__all__", [])]
+    assert [room for room in public if f"<code>{room.removeprefix('tribayes.')}</code>" not in page] == []
+
+
+def test_no_page_shows_its_markup(site: Path) -> None:
+    """What one reader of Markdown takes for a list or a table, another takes for words with signs in them."""
+    for page in site.rglob("*.html"):
+        assert [line for line in Words(page).found if MARKUP.search(line)] == [], page.name
 
 
 def test_every_movable_figure_has_a_picture_in_its_place(site: Path) -> None:

@@ -140,7 +140,7 @@ class BayesianLightningModule(lightning.LightningModule):
         self._random_state = checkpoint.get(_RANDOMNESS)
 
     def on_fit_start(self) -> None:
-        """A training that goes on draws the next random numbers, its loader the next order. Who only asks, does not."""
+        """A resumed training goes on with the random numbers of its checkpoint; asking a loaded model does not."""
         state, self._random_state = self._random_state, None
         if state is not None:
             torch.set_rng_state(state["cpu"].cpu())

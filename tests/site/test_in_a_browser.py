@@ -1,0 +1,122 @@
+"""The manual as a reader meets it, in a real browser: what moves, what fits on a phone, light and dark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("selenium.webdriver", reason="the browser is driven by Selenium, of the extra dev")
+pytest.importorskip("fastapi", reason="the browser's helpers are those of the tests of the server")
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.remote.webelement import WebElement
+
+from tests.serve.browsing import photograph, seen, until
+from tests.site.test_site import FIGURES
+
+PHONE, LAPTOP = (375, 800), (1280, 900)
+MOVABLE = "understanding/correlated-weights.html"
+
+# What sticks out of the page, and of nothing that scrolls by itself
+STICKS_OUT = """
+const scrolls = (e) => e && (["auto", "scroll"].includes(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
+return [...document.querySelectorAll("article *")]
+  .filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !scrolls(e.parentElement))
+  .map((e) => e.outerHTML.slice(0, 100));
+"""
+
+
+def visit(browser: WebDriver, page: str) -> None:
+    browser.get(page)
+    browser.execute_script("localStorage.clear()")
+    browser.refresh()
+
+
+def figure(browser: WebDriver, name: str) -> WebElement:
+    return browser.find_element(By.CSS_SELECTOR, f"figure[data-figure='{name}']")
+
+
+def drawn(browser: WebDriver, name: str) -> tuple[str, str, str]:
+    """The drawing, what is said of it to those who do not see it, and the sentence below."""
+    svg = figure(browser, name).find_element(By.TAG_NAME, "svg")
+    words = figure(browser, name).find_element(By.CLASS_NAME, "fig-said").text
+    return svg.get_attribute("innerHTML") or "", svg.get_attribute("aria-label") or "", words
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_moves_by_keys(browser: WebDriver, address: str, name: str) -> None:
+    seen(browser, *LAPTOP)
+    visit(browser, f"{address}/{MOVABLE}")
+    for control in figure(browser, name).find_elements(By.CSS_SELECTOR, "input, button"):
+        before = drawn(browser, name)
+        control.send_keys(Keys.ENTER if control.tag_name == "button" else Keys.ARROW_LEFT * 3 + Keys.ARROW_RIGHT * 9)
+        after = drawn(browser, name)
+        assert after[0] != before[0], "the drawing stands still"
+        assert after[1] == after[2] != "", "what is read aloud is what is read"
+        assert control.tag_name == "button" or after[1] != before[1]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_moves_by_touch_on_a_phone(browser: WebDriver, address: str, name: str) -> None:
+    seen(browser, *PHONE)
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    try:
+        visit(browser, f"{address}/{MOVABLE}")
+        slider = figure(browser, name).find_element(By.TAG_NAME, "input")
+        browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", slider)
+        before = drawn(browser, name)
+        box = browser.execute_script("return arguments[0].getBoundingClientRect().toJSON()", slider)
+        where = {"x": box["x"] + 12, "y": box["y"] + box["height"] / 2}
+        browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [where]})
+        browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        until(lambda: drawn(browser, name)[0] != before[0])
+        assert "ρ = −" in drawn(browser, name)[1]  # the finger was at the left end
+    finally:
+        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+
+def test_no_page_is_wider_than_a_phone(browser: WebDriver, site: Path, address: str, tmp_path: Path) -> None:
+    seen(browser, *PHONE)
+    for page in sorted(site.rglob("*.html")):
+        name = str(page.relative_to(site))
+        browser.get(f"{address}/{name}")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE[0], name
+        assert browser.execute_script(STICKS_OUT) == [], name
+    photograph(browser, tmp_path, "manual-phone")
+
+
+def test_light_and_dark_are_those_of_the_system_until_one_is_chosen(
+    browser: WebDriver, address: str, tmp_path: Path
+) -> None:
+    def scheme() -> str:
+        found: str = browser.execute_script("return document.body.dataset.mdColorScheme")
+        return found
+
+    seen(browser, *LAPTOP, dark=True)
+    visit(browser, f"{address}/{MOVABLE}")
+    assert scheme() == "slate"
+    photograph(browser, tmp_path, "manual-dark")
+    seen(browser, *LAPTOP)
+    browser.get(f"{address}/five-minutes.html")  # another day: what the first visit found is not kept
+    until(lambda: scheme() == "default")
+    for now in ("default", "slate"):  # light, then dark, whatever the system has
+        browser.execute_script("document.querySelector('label[for^=__palette]:not([hidden])').click()")
+        until(lambda now=now: scheme() == now)
+    browser.get(f"{address}/index.html")
+    assert scheme() == "slate"
+    browser.execute_script("localStorage.clear()")
+
+
+def test_a_page_asks_nobody_else(browser: WebDriver, address: str) -> None:
+    browser.get_log("performance")
+    visit(browser, f"{address}/{MOVABLE}")
+    browser.find_element(By.CSS_SELECTOR, "input.md-search__input").send_keys("tridiagonal")
+    until(lambda: browser.find_elements(By.CSS_SELECTOR, ".md-search-result__item"))
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert any(name.endswith("search_index.json") for name in asked)
+    assert [name for name in asked if not name.startswith((f"{address}/", "data:", "blob:"))] == []
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []

@@ -37,8 +37,7 @@ class RecordedStep:
         given = self._now = [group["lr"] for group in groups]
         self._rates = [torch.tensor(float(rate), device=device) for rate in given]
         self._others = self._fixed()
-        modules = [module for module in model.modules() if isinstance(module, BayesianModule)]
-        self._priors = [(module, module.priors) for module in modules]
+        self._modules = list(model.modules())
         try:
             self._put(self._rates)
             self.call = RecordedCall(run, batch, device, generators)
@@ -46,6 +45,7 @@ class RecordedStep:
             self._put(given)
         # gradients lie in the graph's memory; a step that was not replayed puts others in their place
         self._gradients = [(parameter, parameter.grad) for group in groups for parameter in group["params"]]
+        self._form = self._form_now()
 
     @property
     def outdated(self) -> bool:
@@ -53,9 +53,9 @@ class RecordedStep:
         return self._whole and self._fixed() != self._others
 
     @property
-    def has_other_priors(self) -> bool:
-        """Whether a model has other priors now than those recorded."""
-        return any(module.priors is not priors for module, priors in self._priors)
+    def has_other_form(self) -> bool:
+        """Whether the model is otherwise now: its modes, its priors, or what learns."""
+        return self._form_now() != self._form
 
     def replay(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         rates = [group["lr"] for group in self._optimizer.param_groups]
@@ -69,6 +69,12 @@ class RecordedStep:
         if not self._whole:
             self._optimizer.step()
         return terms
+
+    def _form_now(self) -> list[object]:
+        modes = [module.training for module in self._modules]
+        priors = [module.priors for module in self._modules if isinstance(module, BayesianModule)]  # new ones, if set
+        learns = [parameter.requires_grad for parameter, _ in self._gradients]
+        return [len(self._optimizer.param_groups), *modes, *priors, *learns]
 
     def _put(self, rates: Sequence[Tensor | float]) -> None:
         for group, rate in zip(self._optimizer.param_groups, rates, strict=True):

@@ -49,17 +49,21 @@ class Training:
         return found
 
 
-Form = tuple[list[bool], list[bool]]
+Form = tuple[list[dict[str, Any]], list[bool]]
 
 
 def form_of(model: nn.Module) -> Form:
-    """Modes, and what learns."""
-    return [part.training for part in model.modules()], [value.requires_grad for value in model.parameters()]
+    """Modes and other numbers, and what learns."""
+    numbers = [
+        {name: value for name, value in vars(part).items() if isinstance(value, float | int)}
+        for part in model.modules()
+    ]
+    return numbers, [value.requires_grad for value in model.parameters()]
 
 
 def put_form(model: nn.Module, form: Form) -> None:
-    for part, mode in zip(model.modules(), form[0], strict=True):
-        part.training = mode
+    for part, numbers in zip(model.modules(), form[0], strict=True):
+        vars(part).update(numbers)
     for value, learns in zip(model.parameters(), form[1], strict=True):
         value.requires_grad_(learns)
 
@@ -134,11 +138,15 @@ def test_a_batch_of_another_shape_is_run_as_it_is(recorded: Any) -> None:
     assert replays == [3]
 
 
-class LouderInTraining(nn.Module):
-    """What its mode decides, without random numbers."""
+class Louder(nn.Module):
+    """What its mode and its number decide, without random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = 1.0
 
     def forward(self, x: Tensor) -> Tensor:
-        return x.tanh() * (2 if self.training else 1)
+        return x.tanh() * self.factor * (2 if self.training else 1)
 
 
 CHANGES: dict[str, tuple[Callable[[tb.BayesianModule], object], Callable[[tb.BayesianModule], object]]] = {
@@ -147,6 +155,10 @@ CHANGES: dict[str, tuple[Callable[[tb.BayesianModule], object], Callable[[tb.Bay
         lambda model: model.module[0].requires_grad_(True),
     ),
     "modes": (lambda model: model.eval(), lambda model: model.train()),
+    "a number": (
+        lambda model: setattr(model.module[1], "factor", 0.5),
+        lambda model: setattr(model.module[1], "factor", 1),
+    ),
     "priors": (lambda model: model.set_prior(tb.Prior(scale=0.1)), lambda model: model.set_prior(tb.Prior())),
 }
 
@@ -158,7 +170,7 @@ def test_a_model_of_another_form_is_recorded_anew(change: str, make: Make, recor
     plain, (training, replays) = Training(make), recorded(make)
     found = []
     for one in (training, plain):
-        one.model.module[1] = LouderInTraining()
+        one.model.module[1] = Louder()
         before = one.losses()
         CHANGES[change][0](one.model)
         frozen = one.model.module[0].weight.detach().clone()
@@ -168,6 +180,20 @@ def test_a_model_of_another_form_is_recorded_anew(change: str, make: Make, recor
         found.append([*before, *during, *one.losses()])
     assert found[0] == pytest.approx(found[1], rel=1e-5)
     assert replays == [STEPS - 3, STEPS - 1, STEPS - 1]
+
+
+def test_a_model_that_always_changes_is_no_longer_recorded(recorded: Any) -> None:
+    plain, (training, replays) = Training(sgd), recorded(sgd)
+    found = []
+    for one in (training, plain):
+        one.model.module[1] = Louder()
+        found.append([])
+        for number in range(120):
+            one.model.module[1].factor = 1 + number / 100
+            found[-1] += one.losses([6])
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+    assert len(replays) == 50
+    assert not training.step.captured
 
 
 @pytest.mark.parametrize("make", [sgd, adam])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -37,7 +37,9 @@ class RecordedStep:
         given = self._now = [group["lr"] for group in groups]
         self._rates = [torch.tensor(float(rate), device=device) for rate in given]
         self._others = self._fixed()
-        self._modules = list(model.modules())
+        modules = list(model.modules())
+        self._numbers = [(vars(each), [*_numbers_of(each)]) for each in modules]
+        self._bayesian = [each for each in modules if isinstance(each, BayesianModule)]
         try:
             self._put(self._rates)
             self.call = RecordedCall(run, batch, device, generators)
@@ -54,7 +56,7 @@ class RecordedStep:
 
     @property
     def has_other_form(self) -> bool:
-        """Whether the model is otherwise now: its modes, its priors, or what learns."""
+        """Whether the model is otherwise now: its modes and other numbers, its priors, or what learns."""
         return self._form_now() != self._form
 
     def replay(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
@@ -71,10 +73,10 @@ class RecordedStep:
         return terms
 
     def _form_now(self) -> list[object]:
-        modes = [module.training for module in self._modules]
-        priors = [module.priors for module in self._modules if isinstance(module, BayesianModule)]  # new ones, if set
+        numbers = [held.get(name) for held, names in self._numbers for name in names]
+        priors = [module.priors for module in self._bayesian]  # new ones, where they were set
         learns = [parameter.requires_grad for parameter, _ in self._gradients]
-        return [len(self._optimizer.param_groups), *modes, *priors, *learns]
+        return [len(self._optimizer.param_groups), *numbers, *priors, *learns]
 
     def _put(self, rates: Sequence[Tensor | float]) -> None:
         for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
@@ -84,6 +86,11 @@ class RecordedStep:
         skipped = ("params", "lr", "initial_lr", "max_lr", "min_lr")
         groups = self._optimizer.param_groups
         return [{key: value for key, value in group.items() if key not in skipped} for group in groups]
+
+
+def _numbers_of(module: nn.Module) -> Iterator[str]:
+    """Names of attributes that are plain numbers or words, such as a mode or a share of dropout."""
+    return (name for name, value in vars(module).items() if isinstance(value, bool | int | float | str))
 
 
 def reads_its_rate(optimizer: torch.optim.Optimizer) -> bool:

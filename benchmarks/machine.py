@@ -56,7 +56,7 @@ def kind_of(device: torch.device) -> str:
 
 
 def copy_rate(device: torch.device, quick: bool = False) -> float:
-    """Bytes a second, each counted when it is read and when it is written."""
+    """Bytes per second, each counted when it is read and when it is written."""
     size = 2**20 if quick else 2**26
     source = torch.randn(size, device=device)
     target = torch.empty_like(source)
@@ -64,7 +64,7 @@ def copy_rate(device: torch.device, quick: bool = False) -> float:
 
 
 def product_rate(device: torch.device, quick: bool = False) -> float:
-    """Multiplications and additions a second in a product of two square matrices."""
+    """Multiplications and additions per second in a product of two square matrices."""
     side = 256 if quick else 8192 if device.type == "cuda" else 2048
     a, b = torch.randn(2, side, side, device=device)
     before = torch.get_float32_matmul_precision()

@@ -32,7 +32,7 @@ from tribayes._text import format_table
 NETWORK = "lenet-100"
 DRAWS = {"cuda": 200, "cpu": 10}
 BATCH = {"cuda": 10_000, "cpu": 1_000}  # images per pass
-STACK = {"cuda": (8, 5_000), "cpu": (2, 500)}  # draws and images a stacked pass: what its hidden layers need memory for
+STACK = {"cuda": (8, 5_000), "cpu": (2, 500)}  # draws and images per stacked pass: its hidden layers need memory
 PREDICT, LOOP, STACKED = "ours, tribayes.predict", "ours, loop", "ours, stacked"
 COMPILED, HALF = "compiled", "bfloat16"
 REDUCED = "keep_samples=False"  # means, entropies and intervals alone come to the host

@@ -1,4 +1,4 @@
-"""Timing in turns: every candidate runs once a round, so that what disturbs the machine disturbs all alike.
+"""Timing in turns: every candidate runs once per round, so that what disturbs the machine disturbs all alike.
 
 On a GPU a candidate is captured as a CUDA graph, so that launches do not hide what is compared, and timed by events.
 On a CPU it is timed by the clock. A turn repeats the work until it is long enough to be measured.

@@ -1,13 +1,12 @@
-"""What a training step costs: the plain network, ours, and each peer, in one race a network.
+"""What a training step costs: the plain network, ours, and each peer, in one race per network.
 
     python -m benchmarks.step [--device cpu|cuda] [--network NAME ...] [--compiled] [--quick]
 
 A step is forward, loss with its divergence, backward and SGD with momentum (one fused update), on a batch that lies on
 the device; on a GPU a CUDA graph for everyone, into which the batch is copied. Ours is `tribayes.TrainingStep` as a
-user calls it, guards included. A ResNet's step takes half a minute
-on a CPU of two cores, so there they are left out unless they are named. --compiled adds the plain network and ours by
-torch.compile, which takes its time before. Each network is kept as soon as it has run; those that are not run keep the
-row that the same machine left before.
+user calls it, guards included. A ResNet's step takes half a minute on a CPU of two cores, so there they are left out
+unless they are named. --compiled adds the plain network and ours by torch.compile, which takes its time before. Each
+network is kept as soon as it has run; those that are not run keep the row that the same machine left before.
 """
 
 from __future__ import annotations

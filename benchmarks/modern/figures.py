@@ -225,7 +225,7 @@ def _student_within(angle: float, freedom: int) -> float:
 
 
 def _lowest(loss: Callable[[float], float], lower: float, upper: float) -> float:
-    """Where a function with one valley is lowest, by golden section: one new value a step."""
+    """Where a function with one valley is lowest, by golden section: one new value per step."""
     left, right = upper - _GOLDEN * (upper - lower), lower + _GOLDEN * (upper - lower)
     at_left, at_right = loss(left), loss(right)
     for _ in range(40):  # the bracket shrinks to 6 / 2·10⁸

@@ -1,7 +1,8 @@
 """Memory that one step frees stays for the next one.
 
 A step on a CPU frees at its end what the next one asks for at once. In between glibc gives most of it back to the
-system, and every page that has to be fetched again costs a fault: thousands a step (`python -m benchmarks.allocator`).
+system, and every page that has to be fetched again costs a fault: thousands per step, as `python -m
+benchmarks.allocator` shows.
 """
 
 from __future__ import annotations

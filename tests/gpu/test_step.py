@@ -103,6 +103,24 @@ def check(data: Batches | None = None, recorded: bool = True, **options: object)
     return captured
 
 
+@pytest.mark.parametrize("optimizer", [sgd, fused])
+def test_what_is_frozen_for_a_while_stays_for_that_while(optimizer: MakeOptimizer) -> None:
+    """A recording would go on with what it was made of."""
+    runs = Run("auto", optimizer=optimizer), Run(False, optimizer=optimizer)
+    losses = []
+    for run in runs:
+        layer = run.model.module[0]
+        before = run.train(batches(10))
+        weight = layer.requires_grad_(False).weight.detach().clone()
+        during = run.train(batches(10))
+        assert torch.equal(layer.weight, weight)
+        layer.requires_grad_(True)
+        losses.append(torch.cat([before, during, run.train(batches(10))]))
+        assert not torch.equal(layer.weight, weight)
+    assert runs[0].step.captured
+    torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("family", "implementation"),
     [("tridiagonal", None), ("tridiagonal", "plain"), ("diagonal", None), ("mean_field", None)],

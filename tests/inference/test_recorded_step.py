@@ -49,6 +49,25 @@ class Training:
         return found
 
 
+Form = tuple[list[dict[str, Any]], list[bool]]
+
+
+def form_of(model: nn.Module) -> Form:
+    """Modes and other numbers, and what learns."""
+    numbers = [
+        {name: value for name, value in vars(part).items() if isinstance(value, float | int)}
+        for part in model.modules()
+    ]
+    return numbers, [value.requires_grad for value in model.parameters()]
+
+
+def put_form(model: nn.Module, form: Form) -> None:
+    for part, numbers in zip(model.modules(), form[0], strict=True):
+        vars(part).update(numbers)
+    for value, learns in zip(model.parameters(), form[1], strict=True):
+        value.requires_grad_(learns)
+
+
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Callable[[Make], tuple[Training, list[int]]]:
     """A training whose steps are recorded, and how often each recording was replayed."""
@@ -64,17 +83,21 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Callable[[Make], tuple[Training
                 self.groups = training.optimizer.param_groups
                 self.rates = [group["lr"] for group in self.groups]
                 self.gradients = [(p, p.grad) for group in self.groups for p in group["params"]]
+                self.form = form_of(training.model)
                 replays.append(0)
 
             def replay(self) -> Any:
-                rates = [group["lr"] for group in self.groups]
+                rates, form = [group["lr"] for group in self.groups], form_of(training.model)
                 with monkeypatch.context() as frozen:
                     frozen.setattr(training.elbo, "nu", lambda _: pytest.fail("a recording cannot ask the host"))
                     self.put(self.rates)
+                    put_form(training.model, self.form)
                     result = self.run()
                     self.put(rates)
+                    put_form(training.model, form)
                 for parameter, place in self.gradients:  # a graph writes where it wrote when it was recorded
-                    place.copy_(parameter.grad)
+                    if place is not None:
+                        place.copy_(parameter.grad)
                 replays[self.number] += 1
                 return result
 
@@ -113,6 +136,82 @@ def test_a_batch_of_another_shape_is_run_as_it_is(recorded: Any) -> None:
     plain, (training, replays) = Training(sgd), recorded(sgd)
     assert training.losses(sizes) == pytest.approx(plain.losses(sizes), rel=1e-5)
     assert replays == [3]
+
+
+class Louder(nn.Module):
+    """What its mode and its number decide, without random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.tanh() * self.factor * (2 if self.training else 1)
+
+
+CHANGES: dict[str, tuple[Callable[[tb.BayesianModule], object], Callable[[tb.BayesianModule], object]]] = {
+    "what learns": (
+        lambda model: model.module[0].requires_grad_(False),
+        lambda model: model.module[0].requires_grad_(True),
+    ),
+    "modes": (lambda model: model.eval(), lambda model: model.train()),
+    "a number": (
+        lambda model: setattr(model.module[1], "factor", 0.5),
+        lambda model: setattr(model.module[1], "factor", 1),
+    ),
+    "priors": (lambda model: model.set_prior(tb.Prior(scale=0.1)), lambda model: model.set_prior(tb.Prior())),
+}
+
+
+@pytest.mark.parametrize("make", [sgd, adam])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_model_of_another_form_is_recorded_anew(change: str, make: Make, recorded: Any) -> None:
+    """Frozen and thawed, or with another mode or prior, in the midst of a training."""
+    plain, (training, replays) = Training(make), recorded(make)
+    found = []
+    for one in (training, plain):
+        one.model.module[1] = Louder()
+        before = one.losses()
+        CHANGES[change][0](one.model)
+        frozen = one.model.module[0].weight.detach().clone()
+        during = one.losses()
+        assert torch.equal(one.model.module[0].weight, frozen) == (change == "what learns")
+        CHANGES[change][1](one.model)
+        found.append([*before, *during, *one.losses()])
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    assert replays == [STEPS - 3, STEPS - 1, STEPS - 1]
+
+
+def test_a_model_that_always_changes_is_no_longer_recorded(recorded: Any) -> None:
+    plain, (training, replays) = Training(sgd), recorded(sgd)
+    found = []
+    for one in (training, plain):
+        one.model.module[1] = Louder()
+        found.append([])
+        for number in range(120):
+            one.model.module[1].factor = 1 + number / 100
+            found[-1] += one.losses([6])
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+    assert len(replays) == 50
+    assert not training.step.captured
+
+
+@pytest.mark.parametrize("make", [sgd, adam])
+def test_a_group_that_is_added_learns_from_then_on(make: Make, recorded: Any) -> None:
+    plain, (training, _) = Training(make), recorded(make)
+    found = []
+    for one in (training, plain):
+        late = one.model.module[2].bias
+        groups = one.optimizer.param_groups
+        for group in groups:
+            group["params"] = [value for value in group["params"] if value is not late]
+        before = one.losses()
+        start = late.detach().clone()
+        one.optimizer.add_param_group({"params": [late], "lr": 0.05, "initial_lr": 0.05})
+        one.rates = torch.optim.lr_scheduler.LambdaLR(one.optimizer, lambda step: 1 / (1 + step))
+        found.append(before + one.losses())
+        assert not torch.equal(late, start)
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
 def test_another_momentum_leaves_the_update_out_of_a_new_recording(recorded: Any) -> None:

@@ -1,7 +1,7 @@
 """A family of one's own: one class with `__init__`, `laws` and `scale_parameters`, and everything else works.
 
 `OneScale` has a normal with one standard deviation per tensor, whatever the means are; `Peaked` has a law that the
-library does not know, with heavier tails.
+library does not know, with heavier tails; `Even` has one with nothing but what CONTRIBUTING.md asks of a law.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import math
 import pickle
 import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.distributions import Laplace, Normal, kl_divergence, register_kl
+from torch.distributions import Distribution, Laplace, Normal, kl_divergence, register_kl
 
 import tribayes as tb
 from tests.networks import NETWORKS, any_network, inputs_of, left_as_it_was, same_tensors
 from tribayes.posterior import FactorisedNormal, Family
-from tribayes.posterior.streams import Randomness, generator_of
+from tribayes.posterior.streams import Randomness, generator_of, normals_from
 
 
 class OneScale(Family):
@@ -71,6 +73,42 @@ class Peaked(OneScale):
         return [PeakedLaw(mean, scale.to(mean).expand_as(mean)) for mean, scale in zip(means, scales, strict=True)]
 
 
+class EvenLaw(Distribution):
+    """Uniform within an interval about each mean."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, loc: Tensor, width: Tensor) -> None:
+        self.loc, self.width = loc, width
+        super().__init__(event_shape=loc.shape, validate_args=False)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return self.width.square() / 12
+
+    def rsample(self, sample_shape: Sequence[int] = (), generator: Any = None) -> Tensor:
+        normals = normals_from(generator, torch.Size(sample_shape) + self.loc.shape, self.loc)
+        return self.loc + self.width * (torch.special.ndtr(normals) - 0.5)
+
+
+@register_kl(EvenLaw, Normal)
+def _even_divergence(law: EvenLaw, prior: Normal) -> Tensor:
+    energy = 0.5 * torch.log(2 * math.pi * prior.scale**2)
+    return (energy + (law.variance + (law.loc - prior.loc) ** 2) / (2 * prior.scale**2) - law.width.log()).sum(-1)
+
+
+class Even(OneScale):
+    """The same with that law."""
+
+    def laws(self, means: Sequence[Tensor]) -> list[EvenLaw]:
+        scales = self.log_scale.exp().unbind()
+        return [EvenLaw(mean, scale.to(mean).expand_as(mean)) for mean, scale in zip(means, scales, strict=True)]
+
+
 class Proportional(OneScale):
     """A family whose noise vanishes at a mean of zero."""
 
@@ -115,6 +153,25 @@ def test_it_predicts(family: type[Family]) -> None:
     assert one.label.tolist() == [0, 1, 1]
     assert torch.equal(one.samples, other.samples)
     assert len(one.samples.unique(dim=0)) == 30
+
+
+def test_a_law_needs_no_more_than_is_asked_of_it(tmp_path: Path) -> None:
+    """Under a `Prior`: the default one also wants its entropy."""
+    model = converted(Even, prior=tb.Prior())
+    optimizer = torch.optim.Adam(tb.parameter_groups(model, lr=0.05))
+    data = [(inputs_of("MLP"), torch.tensor([0, 1, 1]))] * 60
+    history = tb.fit(model, tb.ELBO(tb.Categorical(), data_size=10_000), data, optimizer, progress=False)
+    assert history.nll[-1] < 0.5 * history.nll[0]
+    assert [row.tau > 0 for row in model.posterior()] == [True] * 4
+    asked = tb.predict(model, inputs_of("MLP"), 5, progress=False)
+    tb.save(model, tmp_path / "model", custom=True)
+    again = tb.load(tmp_path / "model", NETWORKS["MLP"].build().double(), family=Even)
+    assert torch.equal(tb.predict(again, inputs_of("MLP"), 5, progress=False).samples, asked.samples)
+    one, other = (tb.SamplingNetwork(model)(inputs_of("MLP"), seed=torch.tensor(seed)) for seed in (0, 1))
+    assert (one != other).all()
+    text = "`prior` (='RelativePrior') must meet laws with an entropy(), but EvenLaw has none; define it, or"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        converted(Even).kl()
 
 
 @any_network

@@ -485,6 +485,47 @@ def test_what_is_handed_back_refers_to_the_network() -> None:
     torch.testing.assert_close(model.apply_weights(draw, X), expected)
 
 
+class Louder(nn.Module):
+    """Has a number that a schedule may change, as dropout has its share."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.factor, self.calls = factor, 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.calls += 1
+        return self.factor * inputs
+
+
+@pytest.mark.parametrize("composite", [False, True])
+def test_a_stage_runs_the_network_as_it_is_now(composite: bool) -> None:
+    """Attributes, parts, parameters and modes that are changed between two passes of one stage."""
+    net = nn.Sequential(nn.Linear(3, 2), Louder(), nn.Linear(2, 2, bias=False))
+    model = tb.to_bayesian(net, where="0.*")
+    stage = Stage(nn.Sequential(model) if composite else model)
+
+    def outputs() -> Tensor:
+        return stage.run([{}], X).detach()
+
+    def expected() -> Tensor:
+        return (net[1].factor * F.linear(X, net[0].weight, net[0].bias) @ net[2].weight.T).detach()
+
+    torch.testing.assert_close(outputs(), expected())
+    net[1].factor = 3.0
+    torch.testing.assert_close(outputs(), expected())
+    net[1].calls = 10
+    outputs()
+    assert net[1].calls == 11  # a count that was set goes on from there
+    net[1] = Louder(5.0)
+    torch.testing.assert_close(outputs(), expected())
+    net[2].weight = nn.Parameter(-net[2].weight.detach())
+    torch.testing.assert_close(outputs(), expected())
+    net[1] = nn.Dropout(0.999999)
+    assert not outputs().any()
+    net[1].eval()
+    assert outputs().all()
+
+
 # gradients
 
 
@@ -733,6 +774,16 @@ class TestCompiled:
                 torch.testing.assert_close(model.apply_weights(draw, X), _expected(draw))
         assert counter.frame_count == 1  # compiled once, by the backend that was asked for
         assert all(parameter is net.get_parameter(name) for name, parameter in Own.named_parameters(net))
+
+    def test_a_number_that_changes_in_the_midst_of_a_training(self) -> None:
+        net = nn.Sequential(nn.Linear(3, 2), Louder())
+        model = tb.to_bayesian(net)
+        compiled = torch.compile(model, backend="eager")
+        optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.01))
+        step = tb.TrainingStep(compiled, tb.ELBO(tb.Gaussian(), data_size=4), optimizer)
+        assert step(X, X[:, :2]).outputs.any()
+        net[1].factor = 0.0
+        assert not step(X, X[:, :2]).outputs.any()
 
     @pytest.mark.parametrize("in_place", [False, True])
     def test_a_model_compiled_after_its_conversion(self, in_place: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -140,3 +141,4 @@ def test_moments_are_512_points_unless_said_otherwise() -> None:
     assert tb.Moments() == tb.Moments(512) == tb.Moments(points=512)
     assert len(predict(linear(), inputs(), tb.Moments()).samples) == 512
     assert len(predict(linear(), inputs(), tb.Moments(2)).samples) == 2
+    assert predict(linear(), inputs(), tb.Moments(np.int64(4))).origin == tb.Moments(4)

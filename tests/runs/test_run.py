@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -282,6 +283,30 @@ def test_a_classifier_of_two_inputs_is_trained_and_judged(tmp_path: Path) -> Non
     assert tb.runs.comparison([run]).splitlines()[2].split()[1:3] == ["two", "inputs"]
 
 
+def test_numbers_and_arrays_of_numpy_are_as_good(tmp_path: Path) -> None:
+    """A run of the one is continued with the other."""
+    (x, y), (x_test, y_test) = data()
+    tensors: dict[str, Any] = {"train": (x, y), "test": (x_test, y_test), "iterations": 20, "batch_size": 5}
+    arrays: dict[str, Any] = {
+        "train": (x.double().numpy(), y.double().numpy()),
+        "test": [x_test.numpy(), y_test.numpy()],
+        "iterations": np.int64(20),
+        "batch_size": np.int32(5),
+    }
+    for name, seed, given in (("a", 3, tensors), ("b", np.int64(3), arrays), ("b", 3, tensors)):
+        torch.manual_seed(0)
+        model = tb.to_bayesian(nn.Linear(1, 1))
+        elbo = tb.ELBO(tb.Gaussian(), data_size=45)
+        optimizer = torch.optim.Adam(tb.parameter_groups(model, lr=0.01))
+        Run.at(tmp_path / name, seed=seed).train(model, elbo, optimizer, progress=False, **given)
+    assert_same(tmp_path / "b", tmp_path / "a")
+    created = Run.create(tmp_path / "c", {}, np.int64(3), "cpu")
+    assert Run.open(created.folder).seed == 3
+    labels = (y[:, 0] > 0).long()
+    judged = Run.at(tmp_path / "d").evaluate(tb.to_bayesian(nn.Linear(1, 2)), (x.numpy(), labels.numpy()), samples=5)
+    assert judged["examples_tested"] == 45
+
+
 def test_bad_arguments(tmp_path: Path) -> None:
     (x, y), _ = data()
     with pytest.raises(TypeError, match=r"`schedule` \(='int'\) must be a function of the iteration; pass"):
@@ -304,6 +329,16 @@ def test_bad_arguments(tmp_path: Path) -> None:
         train(tmp_path / "i", config={"x": float("nan")})
     assert not (tmp_path / "h").exists()
     assert not (tmp_path / "i").exists()
+    for seconds in ("60", -1, float("nan")):
+        with pytest.raises(ValueError, match=r"`checkpoint_seconds` \(=.*\) must be a number, not negative; 60 is"):
+            train(tmp_path / "j", checkpoint_seconds=seconds)
+    said = r"`schedule` \(=<function .*\) must give a number for every iteration, but gave None for 0; mend its return"
+    with pytest.raises(TypeError, match=said):
+        train(tmp_path / "k", schedule=lambda _: None)
+    with pytest.raises(TypeError, match=r"`examples` \(='dict of x: tensor \(45, 1\)'\) must be tensors; pass \(x, "):
+        train(tmp_path / "l", train=({"x": x}, y))
+    with pytest.raises(TypeError, match=r"`model` \(=.*\) must be a torch.nn.Module"):
+        Run.at(tmp_path / "m").train(nn.Linear, None, None, train=(x, y), iterations=3)
 
 
 def test_a_device_that_is_no_place_for_a_run(tmp_path: Path) -> None:

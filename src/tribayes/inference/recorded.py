@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -37,8 +37,9 @@ class RecordedStep:
         given = self._now = [group["lr"] for group in groups]
         self._rates = [torch.tensor(float(rate), device=device) for rate in given]
         self._others = self._fixed()
-        modules = [module for module in model.modules() if isinstance(module, BayesianModule)]
-        self._priors = [(module, module.priors) for module in modules]
+        modules = list(model.modules())
+        self._numbers = [(vars(each), [*_numbers_of(each)]) for each in modules]
+        self._bayesian = [each for each in modules if isinstance(each, BayesianModule)]
         try:
             self._put(self._rates)
             self.call = RecordedCall(run, batch, device, generators)
@@ -46,6 +47,7 @@ class RecordedStep:
             self._put(given)
         # gradients lie in the graph's memory; a step that was not replayed puts others in their place
         self._gradients = [(parameter, parameter.grad) for group in groups for parameter in group["params"]]
+        self._form = self._form_now()
 
     @property
     def outdated(self) -> bool:
@@ -53,9 +55,9 @@ class RecordedStep:
         return self._whole and self._fixed() != self._others
 
     @property
-    def has_other_priors(self) -> bool:
-        """Whether a model has other priors now than those recorded."""
-        return any(module.priors is not priors for module, priors in self._priors)
+    def has_other_form(self) -> bool:
+        """Whether the model is otherwise now: its modes and other numbers, its priors, or what learns."""
+        return self._form_now() != self._form
 
     def replay(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         rates = [group["lr"] for group in self._optimizer.param_groups]
@@ -70,6 +72,12 @@ class RecordedStep:
             self._optimizer.step()
         return terms
 
+    def _form_now(self) -> list[object]:
+        numbers = [held.get(name) for held, names in self._numbers for name in names]
+        priors = [module.priors for module in self._bayesian]  # new ones, where they were set
+        learns = [parameter.requires_grad for parameter, _ in self._gradients]
+        return [len(self._optimizer.param_groups), *numbers, *priors, *learns]
+
     def _put(self, rates: Sequence[Tensor | float]) -> None:
         for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
@@ -78,6 +86,11 @@ class RecordedStep:
         skipped = ("params", "lr", "initial_lr", "max_lr", "min_lr")
         groups = self._optimizer.param_groups
         return [{key: value for key, value in group.items() if key not in skipped} for group in groups]
+
+
+def _numbers_of(module: nn.Module) -> Iterator[str]:
+    """Names of attributes that are plain numbers or words, such as a mode or a share of dropout."""
+    return (name for name, value in vars(module).items() if isinstance(value, bool | int | float | str))
 
 
 def reads_its_rate(optimizer: torch.optim.Optimizer) -> bool:

@@ -32,6 +32,7 @@ AUTO = "auto"
 
 _LARGEST_CLIP = 1e38  # about the largest number of float32
 
+_MOST_CHANGES = 50  # of a recorded model: one that always changes is not worth it
 _WARM_UP = 3  # steps before a recording: what torch allocates once, it allocates then
 
 
@@ -43,9 +44,11 @@ class TrainingStep:
 
     On a GPU a step is recorded as a CUDA graph, after three that run as they are, which spares the time between its
     launches; numbers are the same. Only the batch, the learning rates and ν are copied in, so schedules of the rate
-    and of `kl_weight` go on all the same. A batch of another shape (often the last) is run as it is. Models by
-    `torch.compile` and every torch optimizer can be used; the update is part of the recording where the optimizer reads
-    its rate from the device (SGD with `fused=True`, others with `capturable=True`), else it runs after each replay.
+    and of `kl_weight` go on all the same. A batch of another shape (often the last) is run as it is. Where the model's
+    modes, plain numbers (a share of dropout) or priors change, or what learns (`requires_grad`), the step is recorded
+    anew. Models by `torch.compile` and every torch optimizer can be used; the update is part of the recording where the
+    optimizer reads its rate from the device (SGD with `fused=True`, others with `capturable=True`), else it runs after
+    each replay.
 
     The returned terms have no graph, for the backward pass is over, and may be overwritten by the next step: read or
     clone them before. On a CPU a loss that is not finite is an error (`NonFiniteLoss`), and nothing of that step is
@@ -126,7 +129,7 @@ class TrainingStep:
         recordable = not self._precision.scales and not is_parallel(model)
         self._capture = bool(capture) and self.device.type == "cuda" and recordable
         self._sharded = holds_shards(model)
-        self._left = _WARM_UP
+        self._left, self._changes = _WARM_UP, 0
         self._recorded: RecordedStep | None = None
 
     @property
@@ -144,10 +147,11 @@ class TrainingStep:
         """The step as it is, or its recording."""
         check_examples(*batch)
         self._begin()
+        if self._recorded is not None and self._recorded.has_other_form:
+            self._recorded, self._left, self._changes = None, 1, self._changes + 1
+            self._capture = self._changes < _MOST_CHANGES
         if not self._capture:
             return self.take(*batch)
-        if self._recorded is not None and self._recorded.has_other_priors:
-            self._recorded, self._left = None, 1
         if self._left:
             self._left -= 1
             with aside(self.device):

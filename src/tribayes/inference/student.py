@@ -44,7 +44,7 @@ def _beta(a: float, b: float, x: Tensor, rest: Tensor) -> Tensor:
 
 
 def _fraction(a: float, b: float, x: Tensor) -> Tensor:
-    """The continued fraction by Lentz's method, two of its terms a round, until none changes any more."""
+    """The continued fraction by Lentz's method, two of its terms per round, until none changes any more."""
     numerator, denominator = torch.ones_like(x), _inverse(1 - (a + b) * x / (a + 1))
     value = denominator
     for m in range(1, _TERMS):

@@ -7,6 +7,7 @@ each of its Bayesian modules, in the order of `model.modules()`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 from torch import Tensor, nn
@@ -44,6 +45,7 @@ class Stage:
         self.model, self._evaluation = model, evaluation
         self._twin: Twin | None = None
         self._modules: list[BayesianModule] = []  # the twin's
+        self._made_of: list[Any] = []
         reshard_(model)
         self._sharded = holds_shards(model)
         if evaluation or not isinstance(model, BayesianModule) or model._compiled_call_impl is not None:
@@ -58,11 +60,13 @@ class Stage:
         self._modules = [one for one in self._twin.network.modules() if isinstance(one, BayesianModule)]
         if self._evaluation:
             self._twin.network.eval()
+        else:
+            self._made_of = self._twin.made_of()
 
     def run(self, draws: ModelDraw, *arguments: Any, **named: Any) -> Any:
         """What the model answers under one draw."""
-        if self._sharded and self._twin is not None and not self._evaluation:
-            self._make_twin()  # what it has gathered was of the step before
+        if self._is_outdated():
+            self._make_twin()
         twin = self._twin
         if twin is None:
             assert isinstance(self.model, BayesianModule)
@@ -70,14 +74,20 @@ class Stage:
         else:
             for module, draw in zip(self._modules, draws, strict=True):
                 module._given = draw
-            if not self._evaluation:
-                twin.match_modes()
         outputs = twin.network(*arguments, **named)
         if not self._evaluation:
             for module in self._modules:
                 module._given = None
-            twin.hand_back()
+            if twin.hand_back() and self._twin is not None:
+                self._made_of = twin.made_of()
         return outputs
+
+    def _is_outdated(self) -> bool:
+        """Whether the twin is of a network that has changed since, or has gathered what was of the step before."""
+        if self._twin is None or self._evaluation:
+            return False
+        made_of = self._twin.made_of()
+        return self._sharded or len(made_of) != len(self._made_of) or not all(map(is_, made_of, self._made_of))
 
 
 def random_names(model: nn.Module) -> list[list[str]]:

@@ -55,19 +55,26 @@ class Twin:
             self._translate(original, copy)
         self._begun = [copy.__dict__.copy() for _, copy in self._pairs]
 
-    def hand_back(self) -> None:
-        """Let the network have the plain attributes that its twin has set on itself while it ran."""
+    def hand_back(self) -> bool:
+        """Let the network have the plain attributes that its twin has set on itself while it ran; whether it did."""
+        some = False
         back: Twin = object.__new__(Twin)  # the way from modules of the twin to the network's
         back._known = self._swapped | {id(copy): original for original, copy in self._pairs}
         for (original, copy), begun in zip(self._pairs, self._begun, strict=True):
             for name, value in copy.__dict__.items():
                 if begun.get(name, begun) is not value and name not in _STRUCTURE:
                     original.__dict__[name] = back._translated(value)
+                    some = True
+        return some
 
-    def match_modes(self) -> None:
-        """Training or evaluation mode as the network's parts are now."""
-        for original, copy in self._pairs:
-            copy.training = original.training
+    def made_of(self) -> list[Any]:
+        """What the network's parts hold now, modes and all: where it is something else, another twin is due."""
+        held: list[Any] = []
+        for original, _ in self._pairs:
+            held += original.__dict__.values()
+            held += original._modules.values()
+            held += original._parameters.values()
+        return held
 
     def _module(self, module: Any) -> Any:
         """The copy of a module and of what it is made of; attributes are translated later, when all copies are made."""

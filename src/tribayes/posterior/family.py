@@ -61,8 +61,8 @@ class Family(nn.Module, ABC):
     def laws(self, means: Means) -> list[Law]:
         """The distribution of each tensor, given its flat means (K,), at least in float32.
 
-        A distribution over (K,) with `rsample(sample_shape, generator)`, a divergence from `Normal` registered with
-        torch, and for `RelativePrior` `mean`, `variance` and `entropy()`.
+        A torch distribution over (K,) with `mean`, `variance`, `rsample(sample_shape, generator)` and a divergence from
+        `Normal` registered with torch; for `RelativePrior` also `entropy()`.
         """
 
     @abstractmethod

@@ -120,6 +120,9 @@ class BestScale(nn.Module):
 
     def divergence(self, law: Distribution) -> Tensor:
         """The smallest KL(law ‖ N(0, ζ²)) over a scale for each weight: ½ Σ ln(2πe E w²) − H(law)."""
+        if type(law).entropy is Distribution.entropy:  # torch's own, which says nothing
+            requirement = f"meet laws with an entropy(), but {type(law).__name__} has none"
+            raise refusal("prior", "RelativePrior", requirement, "define it, or pass prior=tb.Prior()")
         second = law.mean.square() + law.variance
         return 0.5 * (second.log() + math.log(2 * math.pi * math.e)).sum() - law.entropy().sum()
 

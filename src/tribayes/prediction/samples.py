@@ -39,7 +39,7 @@ class Moments:
     points: int = 512
 
     def __post_init__(self) -> None:
-        if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 2 or self.points % 2:
+        if isinstance(self.points, bool) or not isinstance(self.points, Integral) or self.points < 2 or self.points % 2:
             raise refusal("points", self.points, "be an even whole number, at least 2", "512 is the default")
 
 

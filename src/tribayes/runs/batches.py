@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tribayes._errors import refusal, wrong_type
 from tribayes._tensor_files import digest
+from tribayes.nn.calling import kind_of
 from tribayes.posterior.streams import Stream
 
 Inputs = Tensor | tuple[Tensor, ...]
@@ -29,7 +30,8 @@ class Examples:
     def __post_init__(self) -> None:
         for tensor in (*self.arguments, self.targets):
             if not isinstance(tensor, Tensor):
-                raise wrong_type("examples", tensor, "be tensors", "pass (inputs, targets)")
+                remedy = "pass (x, y), or ((x1, x2), y) for a network of several arguments"
+                raise wrong_type("examples", kind_of(tensor), "be tensors", remedy)
         if self.targets.ndim == 0:
             raise refusal("targets", self.targets, "have one entry per example", "pass inputs and targets of a batch")
         for tensor in (*self.arguments, self.targets):

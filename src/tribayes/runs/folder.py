@@ -21,7 +21,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import refusal
+from tribayes._errors import check_whole, refusal
 from tribayes._files import make_folder, read_json, store_json
 from tribayes._tensor_files import digest, plain_values, read_tensors, unusable, write_tensors
 from tribayes.inference.history import History
@@ -60,6 +60,7 @@ class RunFolder:
         """
         folder, device = Path(folder), check_device(torch.device(device))
         check_free(folder)
+        seed = check_whole("seed", seed, "pass e.g. 0")
         run = cls(folder, plain_values("config", config), seed, device.type, torch.get_num_threads())
         place = environment(device)
         make_folder(folder)

@@ -12,12 +12,15 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
-from tribayes._errors import check_whole, refusal, wrong_type
+from tribayes._arrays import is_array
+from tribayes._errors import check_module, check_whole, refusal, wrong_type
 from tribayes._files import only_one
 from tribayes._tensor_files import plain_values
 from tribayes.distributed.processes import processes
 from tribayes.inference.objective import Objective
+from tribayes.nn.calling import Home
 from tribayes.runs.batches import Examples, Inputs
 from tribayes.runs.environment import repeatable
 from tribayes.runs.evaluation import evaluate
@@ -63,7 +66,7 @@ class Run(RunFolder):
             config: plain values of your own to be kept with the run, such as what your program was told.
             device: where the training examples will lie.
         """
-        check_whole("seed", seed, "pass e.g. 0")
+        seed = check_whole("seed", seed, "pass e.g. 0")
         group, begun = processes(), Path(folder) / "config.json"
         group.after_first(lambda: begun.is_file() or cls.create(folder, config or {}, seed, device))
         run = cls.open(folder)
@@ -99,8 +102,8 @@ class Run(RunFolder):
             model: the network, on the device of the run.
             objective: what is minimised: `tribayes.ELBO(...)`, or `MaximumLikelihood(...)` for a plain network.
             optimizer: any of torch's. Its learning rates follow `schedule`.
-            train: (inputs, targets), tensors of as many examples, in memory. Inputs may be a tuple of tensors for a
-                network of several arguments.
+            train: (inputs, targets), tensors or arrays (NumPy, pandas) of as many examples, in memory. Inputs may be a
+                tuple of them for a network of several arguments.
             test: the same, to be looked at now and then: error and NLL under a single draw.
             iterations: steps of the whole training.
             batch_size: examples per step. Every epoch has an order of its own; the last batch runs on into the next.
@@ -110,7 +113,9 @@ class Run(RunFolder):
             checkpoint_seconds: between two checkpoints.
             progress: show how far it is.
         """
-        examples, tested = _examples("train", train), None if test is None else _examples("test", test)
+        check_module("model", model)
+        examples = _examples("train", train, model)
+        tested = None if test is None else _examples("test", test, model)
         places = {tensor.device.type for tensor in (*model.parameters(), examples.targets)}
         if places != {self.device}:
             remedy = "move both there, or begin the run with Run.at(..., device=...)"
@@ -144,7 +149,8 @@ class Run(RunFolder):
 
         `tribayes.runs.evaluate` says what they are; `tribayes.runs.comparison` sets several runs beside each other.
         """
-        examples = _examples("test", test)
+        check_module("model", model)
+        examples = _examples("test", test, model)
         result = evaluate(model, examples, self.seed, samples, progress)
         self.save_evaluation(result, examples.targets.device)
         return result
@@ -164,9 +170,11 @@ class Run(RunFolder):
             session.trainer.scale_rates(1.0)
 
 
-def _examples(name: str, pair: Pair) -> Examples:
+def _examples(name: str, pair: Pair, model: nn.Module) -> Examples:
+    """The pair that was given; its arrays as tensors where the model is."""
     if isinstance(pair, Examples):
         return pair
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise wrong_type(name, pair, "be a pair (inputs, targets)", "pass two tensors")
-    return Examples(*pair)
+    home = Home.of(model)
+    return Examples(*tree_map(lambda leaf: home.place(name, leaf) if is_array(leaf) else leaf, tuple(pair)))

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from torch import Tensor
 
-from tribayes._errors import refusal
+from tribayes._errors import is_number, refusal
 from tribayes._files import store
 from tribayes._tensor_files import unusable
 from tribayes.distributed.processes import Lost
@@ -71,6 +71,8 @@ class Session:
     def __init__(
         self, run: RunFolder, trainer: Trainer, test: Examples | None, checkpoint_seconds: float = CHECKPOINT_SECONDS
     ) -> None:
+        if not is_number(checkpoint_seconds) or not checkpoint_seconds >= 0:
+            raise refusal("checkpoint_seconds", checkpoint_seconds, "be a number, not negative", "60 is the default")
         self.run, self.trainer, self.test = run, trainer, test
         self.interval = interval_of(trainer.iterations)  # how many iterations a record covers
         self.listeners: list[Callable[[Record], None]] = []  # told of every record
@@ -140,7 +142,7 @@ class Session:
 
     def _diverged(self, what: str, value: float) -> NoReturn:
         place = f"{value} after iteration {self.trainer.iteration:,} of {self.run.folder}"
-        remedy = "the training diverged: lower the learning rate, of the correlations (kappa) above all"
+        remedy = "the training diverged: lower the learning rate, that of the correlations above all"
         raise refusal(what, place, "stay finite", remedy)
 
     def _new_losses(self) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import check_whole, refusal
+from tribayes._errors import check_whole, is_number, refusal, wrong_type
 from tribayes.distributed.processes import processes
 from tribayes.inference.alpha import AlphaELBO
 from tribayes.inference.objective import AUTO, ELBO, ELBOTerms, Objective
@@ -77,15 +77,15 @@ class Trainer:
         rule: str = "closed_form",
         called: nn.Module | None = None,
     ) -> None:
-        for name, count in (("iterations", iterations), ("batch_size", batch_size)):
-            check_whole(name, count, "pass e.g. 64", least=1)
+        batch_size = check_whole("batch_size", batch_size, "pass e.g. 64", least=1)
+        self.iterations = check_whole("iterations", iterations, "pass e.g. 1000", least=1)
         self.processes = processes()
         self.processes.check_batch(batch_size)
         if batch_size > len(train):
             most = f"be at most the {len(train):,} training examples"
             raise refusal("batch_size", batch_size, most, "choose a smaller batch")
         self.model, self.objective, self.optimizer, self.train = model, objective, optimizer, train
-        self.batch_size, self.iterations, self.seed = batch_size, iterations, seed
+        self.batch_size, self.seed = batch_size, check_whole("seed", seed, "pass e.g. 0")
         self.schedule, self.rule = schedule, rule
         self.device = train.targets.device
         self.generator = Stream((seed, 1)).generator(self.device)
@@ -155,7 +155,11 @@ class Trainer:
         return self._rates[0] * self._factor(iteration)
 
     def _factor(self, iteration: int) -> float:
-        return 1.0 if self.schedule is None else float(self.schedule(iteration))
+        factor = 1.0 if self.schedule is None else self.schedule(iteration)
+        if not (is_number(factor) or (isinstance(factor, Tensor) and factor.numel() == 1)):
+            requirement = f"give a number for every iteration, but gave {factor!r} for {iteration}"
+            raise wrong_type("schedule", self.schedule, requirement, "mend its return")
+        return float(factor)
 
     def scale_rates(self, factor: float) -> None:
         """Set the optimizer's learning rates to multiples of what they were; 1.0 gives them back."""

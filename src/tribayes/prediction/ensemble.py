@@ -115,7 +115,7 @@ class Ensemble(HeldNetwork):
         with computing(home.device.type, precision):
             for batch in noting(batches_of(inputs, batch_size or usual_batch_size(inputs, home.device), home)):
                 said = self._responses(batch)
-                check_outputs(said, self.origin.indices, seen=sum(len(part.mean) for part in parts))
+                check_outputs(self.likelihood, said, self.origin.indices, seen=sum(len(part.mean) for part in parts))
                 parts.append(Kept(said) if keep_samples else Reduced.of(said, levels))
         prediction = predictive_of(self.likelihood, join(parts), self.origin)
         prediction.question = noting.question

@@ -19,10 +19,10 @@ class NetworksOwn:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._function: Any = function
+        self._function = function
         *others, rest = inspect.signature(function).parameters.values()  # the last takes named arguments of any kind
         labels = inspect.Parameter("labels", inspect.Parameter.KEYWORD_ONLY, default=None)
-        self._function.__signature__ = inspect.Signature([*others, labels, rest])
+        vars(function)["__signature__"] = inspect.Signature([*others, labels, rest])
         self.__doc__ = function.__doc__
 
     def __get__(self, wrapper: Any, owner: type | None = None) -> Any:

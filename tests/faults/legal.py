@@ -34,6 +34,7 @@ EXCLUDED: Mapping[str, str] = {
     "*Predictive": "made by tb.predict",
     "*Predictive.of": "the step of tb.predict that makes it",
     "*Predictive.settled": "the step of tb.predict that stops AutoSamples",
+    "*Predictive.check_response": "the step of tb.predict that looks at what a likelihood says",
     "AutoSamples.enough": "the step of tb.predict that stops AutoSamples",
     "*ELBO.data_term": "a step of its forward",
     "*ELBO.parts": "a step of its forward",

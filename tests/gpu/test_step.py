@@ -174,10 +174,13 @@ def test_any_optimizer_updates_as_without_a_recording(name: str) -> None:
 
 @pytest.mark.parametrize("optimizer", [sgd, fused])
 def test_a_momentum_that_changes_is_taken_up(optimizer: MakeOptimizer) -> None:
-    check(
-        optimizer=optimizer,
-        scheduler=lambda made: torch.optim.lr_scheduler.OneCycleLR(made, max_lr=0.03, total_steps=STEPS + 1),
-    )
+    def cycle(made: torch.optim.Optimizer) -> torch.optim.lr_scheduler.OneCycleLR:
+        lowest, highest = ([top if g["momentum"] else 0.0 for g in made.param_groups] for top in (0.85, 0.95))
+        return torch.optim.lr_scheduler.OneCycleLR(
+            made, max_lr=0.03, total_steps=STEPS + 1, base_momentum=lowest, max_momentum=highest
+        )
+
+    check(optimizer=optimizer, scheduler=cycle)
 
 
 @pytest.mark.parametrize("optimizer", [sgd, fused])

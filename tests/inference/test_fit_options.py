@@ -123,6 +123,16 @@ def test_the_best_state_is_put_back_where_epochs_run_out_too() -> None:
             {"validation": (math.nan * inputs_of("MLP"), LABELS)},
             "`validation` (=nan) must have an NLL that is a number; look for NaN in its examples.",
         ),
+        (
+            {"validation": {"x": inputs_of("MLP"), "labels": LABELS}},
+            "`validation` (='str') must yield (inputs, targets), or a Mapping with labels; "
+            "for a network of several arguments yield ((x1, x2), targets).",
+        ),
+        (
+            {"validation": [{"x": inputs_of("MLP")}]},
+            "`validation` (=['x']) must have its targets under exactly one of the names labels, label, targets; "
+            "rename the key, or yield (inputs, targets).",
+        ),
         ({"accumulate": 0}, "`accumulate` (=0) must be at least 1; pass the number of batches per step."),
         (
             {"precision": torch.float64},
@@ -137,7 +147,7 @@ def test_the_best_state_is_put_back_where_epochs_run_out_too() -> None:
 )
 def test_bad_options_are_refused(options: dict[str, object], text: str) -> None:
     model = bayesian("MLP")
-    with pytest.raises(ValueError, match="^" + re.escape(text) + "$"):
+    with pytest.raises((ValueError, TypeError), match="^" + re.escape(text) + "$"):
         tb.fit(model, elbo(), batches(), sgd(model), progress=False, **options)
 
 

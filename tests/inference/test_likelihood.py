@@ -3,12 +3,14 @@
 import inspect
 import math
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 import torch.distributions as D
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 import tribayes as tb
 from tribayes import inference
@@ -386,6 +388,14 @@ REFUSED = {
         "`targets` (=[1.0, 2.0]) must be a tensor; convert them with torch.tensor(targets).",
         TypeError,
     ),
+    "a data set in the place of its loader": (
+        tb.Categorical(),
+        normals(3),
+        torch.tensor(2),
+        "`targets` (=2) must have an axis of examples, but are a single number; batch single examples first: "
+        "a DataLoader in the place of its dataset, x.unsqueeze(0) for x.",
+        ValueError,
+    ),
     "a loss instead of logits": (
         tb.Categorical(),
         torch.tensor(2.5),
@@ -473,3 +483,47 @@ def test_students_law_of_many_degrees_of_freedom_is_normal(df: float) -> None:
     if df < 1e5:  # beyond, the rest of the density is too flat for float32
         (gradient,) = torch.autograd.grad(likelihood.nll(torch.zeros(1), torch.zeros(1)).sum(), likelihood.raw_df)
         assert gradient.item() == pytest.approx(-1 / (4 * df**2), rel=0.05)
+
+
+class Squares(tb.Likelihood):
+    """One of someone's own, which takes the squared errors together in its own way."""
+
+    def __init__(self, together: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.together = together
+
+    def nll(self, outputs: Tensor, targets: Tensor) -> Any:
+        return self.together((outputs - targets).square())
+
+    def response(self, outputs: Tensor) -> Tensor:
+        return outputs
+
+
+SUM = "sum over an example's own entries, not over examples: .flatten(1).sum(1); see that no two broadcast."
+NOT_ONE_EACH = {
+    "their mean": (Tensor.mean, 3, 3, r"`nll` \(=[\d.]+\) must be \(N,\), one number per example, where Squares"),
+    "none together": (lambda each: each, 3, 3, r"`nll` \(=tensor of shape \(5, 3\), torch.float64\) must be \(N,\)"),
+    "broadcast": (lambda each: each, 1, None, r"`nll` \(=tensor of shape \(5, 5\), torch.float64\) must be \(N,\)"),
+}
+
+
+@pytest.mark.parametrize("objective", ["ELBO", "AlphaELBO"])
+@pytest.mark.parametrize("case", NOT_ONE_EACH)
+def test_a_likelihood_of_ones_own_has_one_number_per_example(case: str, objective: str) -> None:
+    """A mean over what should have been summed would weigh the data less, and nobody would see it."""
+    together, width, values, words = NOT_ONE_EACH[case]
+    model = tb.to_bayesian(nn.Linear(4, width).double())
+    elbo = getattr(tb, objective)(Squares(together), data_size=5)
+    with pytest.raises(ValueError, match=words + ".*" + re.escape(SUM)):
+        elbo(model, normals(5, 4), normals(5, values) if values else normals(5))
+
+
+def test_what_such_a_likelihood_returns_is_a_tensor() -> None:
+    likelihood = Squares(lambda each: float(each.sum()))
+    with pytest.raises(TypeError, match=r"`nll` \(=[\d.]+\) must be a tensor where Squares returns it; compute it by"):
+        likelihood.mean_nll(normals(5, 3), normals(5, 3, seed=1))
+
+
+def test_of_one_value_the_axis_may_stay() -> None:
+    each = (normals(5, 1) - normals(5, 1, seed=1)).square()
+    assert Squares(lambda each: each).mean_nll(normals(5, 1), normals(5, 1, seed=1)) == each.mean()

@@ -276,7 +276,13 @@ def test_a_schedule_of_the_divergence_trains_as_in_the_loop() -> None:
 SCHEDULERS: dict[str, Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler]] = {
     "LambdaLR": lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step),
     "StepLR": lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.1),
-    "OneCycleLR": lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.05, total_steps=STEPS + 1),
+    "OneCycleLR": lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(
+        optimizer,
+        max_lr=0.05,
+        total_steps=STEPS + 1,
+        base_momentum=[0.85, 0.0, 0.0],  # none for scales and correlations
+        max_momentum=[0.95, 0.0, 0.0],
+    ),
     "CosineAnnealingLR": lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS),
 }
 

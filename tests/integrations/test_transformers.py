@@ -237,3 +237,10 @@ def test_a_stock_trainer_is_noticed(tmp_path: Path) -> None:
     stock = transformers.Trainer(network(), arguments(tmp_path, label_names=["labels"]), train_dataset=dataset())
     with pytest.warns(UserWarning, match=r"trained by it without the divergence KL\(q ‖ p\).*TriBayesTrainer"):
         stock.train()
+
+
+def test_a_stock_trainer_finds_the_labels_by_itself(tmp_path: Path) -> None:
+    """It looks for them in the class of what it is given, and else leaves `eval_loss` out without a word."""
+    stock = transformers.Trainer(network(), arguments(tmp_path), eval_dataset=dataset())
+    assert stock.label_names == ["labels"]
+    assert stock.evaluate()["eval_loss"] > 0

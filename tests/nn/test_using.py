@@ -193,5 +193,6 @@ def test_a_compiled_model_shows_what_its_model_does() -> None:
 
 def test_the_signature_is_the_networks_and_the_class_has_its_own() -> None:
     assert str(signature(model_of().forward)) == str(signature(Net().forward))
-    assert list(signature(tb.BayesianModule.forward).parameters) == ["self", "args", "kwargs"]
+    # "labels" for transformers' Trainer, which looks for them in the class
+    assert list(signature(tb.BayesianModule.forward).parameters) == ["self", "args", "labels", "kwargs"]
     assert "fresh draw" in model_of().forward.__doc__

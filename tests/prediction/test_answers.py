@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 import tribayes as tb
 from tests.prediction.models import classifier, inputs, predict, refused, regressor
 from tribayes.inference.memory import remember
+from tribayes.inference.noise import OwnScaleNoise
 from tribayes.prediction.answers import predictive_from
 
 
@@ -179,3 +182,65 @@ def test_a_yes_or_no_is_judged_by_the_targets_it_was_trained_with() -> None:
         pred.summary(answers / 2)
     with pytest.raises(ValueError, match=r"must have the shape \(40,\), one per example"):
         pred.summary(answers.expand(40, 2))
+
+
+class Says(Undeclared):
+    """Someone's own, whose response is what a function makes of the outputs."""
+
+    def __init__(self, predicts: str, response: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.__dict__["predicts"], self.said = predicts, response
+
+    def response(self, outputs: Tensor) -> Tensor:
+        return self.said(outputs)
+
+    def noise_law(self) -> tb.Noise:
+        return OwnScaleNoise()
+
+
+MENDED = "that sum to 1 over the last axis; mend its response(outputs): of logits return outputs.softmax(-1), not logar"
+NO_RESPONSES = {
+    "logits": ("classes", lambda outputs: outputs, f"probabilities of the classes, (N, …, C), {MENDED}"),
+    "logarithms": (
+        "classes",
+        lambda outputs: outputs.log_softmax(-1),
+        f"probabilities of the classes, (N, …, C), {MENDED}",
+    ),
+    "of yes alone": ("labels", torch.sigmoid, f"probabilities of no and yes, (N, …, L, 2), {MENDED}"),
+    "of one class": (
+        "classes",
+        lambda outputs: outputs[:, 0].sigmoid(),
+        f"probabilities of the classes, {'(N, …, C)'}",
+    ),
+    "a column": (
+        "values",
+        lambda outputs: outputs[:, 0],
+        "values, (N, 2 D) for its OwnScaleNoise, but gave (15,); men",
+    ),
+    "places alone": (
+        "values",
+        lambda outputs: outputs,
+        "values, (N, 2 D) for its OwnScaleNoise, but gave (15, 3); men",
+    ),
+}
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("case", NO_RESPONSES)
+def test_responses_that_are_not_what_is_declared_are_refused(case: str, keep: bool) -> None:
+    """Logits taken for probabilities have entropies of minus infinity, and are quite certain."""
+    predicts, response, text = NO_RESPONSES[case]
+    words = re.escape(f"`likelihood` (='Says') must respond with {text}")
+    with pytest.raises(ValueError, match=words):
+        predict(classifier(), inputs(), 3, likelihood=Says(predicts, response), keep_samples=keep)
+    with pytest.raises(ValueError, match=words):
+        tb.Ensemble(classifier(), 3, likelihood=Says(predicts, response)).predict(inputs(), keep_samples=keep)
+
+
+def test_an_average_of_weights_is_the_model_that_it_averages() -> None:
+    model = regressor(outputs=2)
+    remember(model, tb.Gaussian())
+    averaged = AveragedModel(model)
+    found = predict(averaged, inputs(), 3)
+    assert isinstance(found, tb.RegressionPredictive)
+    assert torch.equal(found.samples, predict(model, inputs(), 3).samples)

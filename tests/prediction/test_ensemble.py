@@ -302,3 +302,9 @@ def test_an_answer_without_a_row_for_each_input_is_refused() -> None:
     model = tb.to_bayesian(nn.Sequential(nn.Linear(4, 3), nn.Flatten(0)))
     with pytest.raises(ValueError, match=r"`model` .* must return one row for each of its 8 inputs"):
         tb.Ensemble(model, SAMPLES).predict(torch.randn(8, 4))
+
+
+def test_an_error_of_the_network_is_its_own() -> None:
+    with pytest.raises(ValueError, match="expected 2D or 3D input") as caught:
+        tb.Ensemble(tb.to_bayesian(net()), SAMPLES)(torch.randn(4))
+    assert not getattr(caught.value, "__notes__", [])

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 import tribayes as tb
+from tests.library_networks import EVERYDAY
 from tests.networks import NETWORKS
 
 SAMPLES = 4
@@ -42,6 +43,31 @@ def test_recurrent_networks_too() -> None:
     seed = torch.tensor(3)
     program = export(sampling, (x,), {"seed": seed}, dynamic_shapes={"inputs": ANY, "seed": None})
     torch.testing.assert_close(program.module()(more, seed=seed + 1), sampling(more, seed=seed + 1))
+
+
+class Named(nn.Module):
+    """As networks of transformers: arguments by name, an answer of several parts, of which one is an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor, shift: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.layer(x) + shift, "x": x}
+
+
+def named(count: int) -> dict[str, Tensor]:
+    return {"x": torch.randn(count, 4), "shift": torch.randn(count, 1)}
+
+
+def test_arguments_by_name_and_answers_of_several_parts() -> None:
+    model, seed = tb.to_bayesian(Named(), tau=0.3), {"seed": torch.tensor(3)}
+    for network, own in ((tb.Ensemble(model, SAMPLES), {}), (tb.SamplingNetwork(model), seed)):
+        few, many = named(2), named(7)
+        torch.testing.assert_close(export(network, (), own | few).module()(**own, **few), network(**own, **few))
+        shapes = {"inputs": ANY, "more": (ANY,)} | dict.fromkeys(own)  # torch wants places, for any number of examples
+        program = export(network, tuple(few.values()), own, dynamic_shapes=shapes)
+        torch.testing.assert_close(program.module()(*many.values(), **own), network(**own, **many))
 
 
 class TestONNX:
@@ -84,3 +110,19 @@ class TestONNX:
             answers.append(found)
         assert torch.equal(answers[0], answers[1])
         assert (answers[1] != answers[2]).any()
+
+    @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # of torch, about vmap
+    @pytest.mark.parametrize("kind", ["ensemble", "sampling"])
+    def test_a_network_of_transformers(self, kind: str, tmp_path: Path) -> None:
+        pytest.importorskip("onnxscript", reason="writes ONNX programs: pip install 'tribayes[onnx]'")
+        model = EVERYDAY["BERT"].model(tau=0.3)
+        network = tb.Ensemble(model, SAMPLES) if kind == "ensemble" else tb.SamplingNetwork(model)
+        own = {} if kind == "ensemble" else {"seed": torch.tensor(3)}
+        few = tuple(EVERYDAY["BERT"].given().values())
+        many = tuple(torch.cat([value, value.flip(1)]) for value in few)
+        shapes = {"inputs": ANY, "more": (ANY,)} | dict.fromkeys(own)
+        options = {"dynamo": True, "dynamic_shapes": shapes, "verbose": False}
+        program = torch.onnx.export(network, few, kwargs=own, **options)
+        names = [one.name for one in program.model.graph.inputs]
+        found = self.run(program, tmp_path / "bert.onnx", dict(zip(names, (*many, *own.values()), strict=True)))
+        torch.testing.assert_close(found, network(*many, **own).logits, rtol=1e-4, atol=1e-5)

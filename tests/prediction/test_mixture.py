@@ -185,3 +185,24 @@ def test_parts_with_other_noise_are_refused() -> None:
     ]
     with pytest.raises(ValueError, match="must be of one kind, with one seed and one noise"):
         tb.Predictive.merge(parts)
+
+
+@dataclass(frozen=True)
+class OverdispersedNoise(tb.Noise):
+    """Torch's law of counts that differ more than Poisson's, which has no distribution function."""
+
+    whole = True
+
+    def law(self, said: Tensor) -> torch.distributions.NegativeBinomial:
+        return torch.distributions.NegativeBinomial(said, torch.tensor(0.5))
+
+
+def test_a_law_without_a_distribution_function_has_no_intervals() -> None:
+    pred = pred_of(OverdispersedNoise(), said())
+    assert pred.log_density(torch.ones(6, 2)).isfinite().all()
+    text = (
+        "`noise` (=OverdispersedNoise()) must have a law with `cdf`, `mean` and `stddev`, for intervals; "
+        "let its law be a class of your own that adds what torch's distribution lacks."
+    )
+    with refused(text):
+        pred.observation_interval(0.95)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 import tribayes as tb
 from tests.networks import NETWORKS, any_family, any_network, bayesian, inputs_of, left_as_it_was, same_tensors
@@ -297,3 +298,10 @@ def test_facts_that_name_other_tensors_than_there_are_are_refused(path: Path) ->
         ValueError, match=r"does not fit this family or network in .*family.delta.*; pass what it was saved"
     ):
         tb.load(path, nn.Linear(3, 2))
+
+
+def test_an_average_of_weights_gives_the_file_of_its_model(path: Path, tmp_path: Path) -> None:
+    model = tb.to_bayesian(net())
+    tb.save(model, path)
+    tb.save(AveragedModel(model), tmp_path / "averaged")
+    assert (tmp_path / "averaged").read_bytes() == path.read_bytes()

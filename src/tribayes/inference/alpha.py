@@ -66,7 +66,7 @@ class AlphaELBO(ELBO):
 
     def data_term(self, outputs: Sequence[Any], targets: Tensor) -> Tensor:
         """The energy per example, averaged."""
-        each = torch.stack([self.likelihood.nll(output, targets) for output in outputs])
+        each = torch.stack([self.likelihood.each_nll(output, targets) for output in outputs])
         return alpha_energy(each, self.alpha).mean()
 
     def extra_repr(self) -> str:

@@ -21,6 +21,7 @@ from tribayes.inference.positive import put_positive, rows_of_values, widen_posi
 from tribayes.inference.targets import (
     check_batch,
     check_classes,
+    check_each,
     check_numbers,
     check_outputs,
     check_same_shape,
@@ -64,9 +65,15 @@ class Likelihood(nn.Module, ABC):
     def nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """−ln p(y | outputs) in nats, (N,): summed over whatever an example has beyond its first axis."""
 
+    def each_nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """`nll`, refused where it is not one number per example."""
+        nll = self.nll(outputs, targets)
+        check_each(nll, type(self).__name__)
+        return nll
+
     def mean_nll(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The mean of `nll` over the examples: what a step descends."""
-        return self.nll(outputs, targets).mean()
+        return self.each_nll(outputs, targets).mean()
 
     @abstractmethod
     def response(self, outputs: Tensor) -> Tensor:

@@ -19,6 +19,16 @@ def per_example(values: Tensor) -> Tensor:
     return values.flatten(1).sum(1) if values.ndim > 1 else values
 
 
+def check_each(nll: Tensor, likelihood: str) -> None:
+    """Refuse what is not one number per example: a mean, entries that were not summed, (N, 1) beside (N,) broadcast."""
+    if not isinstance(nll, Tensor):
+        raise wrong_type("nll", nll, f"be a tensor where {likelihood} returns it", "compute it by torch alone")
+    if not nll.ndim or nll.numel() != len(nll):
+        requirement = f"be (N,), one number per example, where {likelihood} returns it"
+        remedy = "sum over an example's own entries, not over examples: .flatten(1).sum(1); see that no two broadcast"
+        raise refusal("nll", nll, requirement, remedy)
+
+
 def check_outputs(outputs: Tensor) -> None:
     """Refuse what is no tensor of real numbers."""
     if not isinstance(outputs, Tensor):
@@ -37,6 +47,9 @@ def check_batch(outputs: Tensor, targets: Tensor) -> None:
         raise refusal("outputs", outputs, "have one row per example, but are a single number", remedy)
     if len(outputs) == 0:
         raise refusal("outputs", outputs, "hold at least one example", "the batch is empty: its mean would be NaN")
+    if targets.ndim == 0:
+        remedy = "batch single examples first: a DataLoader in the place of its dataset, x.unsqueeze(0) for x"
+        raise refusal("targets", targets, "have an axis of examples, but are a single number", remedy)
     if outputs.shape[:1] != targets.shape[:1]:
         raise refusal("targets", targets, f"have one entry for each of the {len(outputs)} examples", "check the batch")
 

@@ -48,13 +48,13 @@ class Validation:
         stage = Stage(self._model, evaluation=True)
         total, examples = 0.0, 0
         for batch in _batches(self._data, self._home.dtype):
-            inputs, targets = inputs_and_targets(batch)
+            inputs, targets = inputs_and_targets(batch, "validation")
             arguments, targets = self._home.arguments(inputs), self._home.place("targets", targets)
             each = []
             for number in range(DRAWS if self._random else 1):
                 answer = stage.run(self._draw(number), *arguments.args, **arguments.kwargs)
                 outputs = counted(answer, self._objective.output)
-                each.append(self._objective.likelihood.nll(outputs, targets).double())
+                each.append(self._objective.likelihood.each_nll(outputs, targets).double())
             total -= float((torch.logsumexp(-torch.stack(each), 0) - math.log(len(each))).sum())
             examples += len(each[0])
         if not examples:

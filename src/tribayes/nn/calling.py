@@ -122,7 +122,7 @@ def named_parts(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {one.name: getattr(value, one.name) for one in fields(value)}
 
 
-def inputs_and_targets(batch: Any) -> tuple[Any, Any]:
+def inputs_and_targets(batch: Any, argument: str = "batches") -> tuple[Any, Any]:
     """A batch taken apart: (inputs, targets), or a Mapping or dataclass with its targets under one of three names.
 
     >>> inputs_and_targets({"x": 1, "mask": 2, "labels": 3})
@@ -133,10 +133,10 @@ def inputs_and_targets(batch: Any) -> tuple[Any, Any]:
         found = [name for name in TARGETS if name in named]
         if len(found) != 1:
             requirement = f"have its targets under exactly one of the names {', '.join(TARGETS)}"
-            raise refusal("batches", sorted(map(str, named)), requirement, "rename the key, or yield (inputs, targets)")
+            raise refusal(argument, sorted(map(str, named)), requirement, "rename the key, or yield (inputs, targets)")
         return without_targets(named), named[found[0]]
     if not isinstance(batch, tuple | list) or len(batch) != 2:
-        raise wrong_type("batches", kind_of(batch), "yield (inputs, targets), or a Mapping with labels", _PAIR)
+        raise wrong_type(argument, kind_of(batch), "yield (inputs, targets), or a Mapping with labels", _PAIR)
     inputs, targets = batch
     return inputs, targets
 

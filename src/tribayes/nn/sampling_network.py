@@ -35,9 +35,9 @@ class SamplingNetwork(HeldNetwork):
         copies = [copy.deepcopy(module.family) for module in bayesian_modules(bare(model))]
         self.families = nn.ModuleList(copies).requires_grad_(False)
 
-    def forward(self, inputs: Any, *more: Any, seed: Tensor, **named: Any) -> Any:
+    def forward(self, inputs: Any = None, *more: Any, seed: Tensor, **named: Any) -> Any:
         """The answer (N, …) of the network that this seed names: a whole number in an int64 tensor."""
-        return self.under(self.sample_weights(seed), (inputs, *more), named)
+        return self.under(self.sample_weights(seed), () if inputs is None else (inputs, *more), named)
 
     def sample_weights(self, seed: Tensor) -> dict[str, Tensor]:
         """The weights of that network, by their full names."""

@@ -16,10 +16,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 
 from tribayes._errors import check_module
 
 _STRUCTURE = frozenset(nn.Module().__dict__)  # what every module has: parameters, buffers, children, hooks
+_WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedModel)  # each has the model as `module`
 _UNTOUCHED = (int, float, bool, str, type(None))
 
 
@@ -178,13 +180,13 @@ def take_off_compiled_names(state: dict[str, Any], prefix: str) -> None:
 
 
 def bare(model: nn.Module) -> nn.Module:
-    """The model itself, without what `torch.compile` or a parallel wrapper puts around it."""
+    """The model itself, without what `torch.compile`, a parallel wrapper or an average of weights puts around it."""
     check_module("model", model, "pass the model itself")
     while True:
         if is_compiled(model):
             model = model.get_submodule("_orig_mod")
-        elif isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
-            model = model.module
+        elif isinstance(model, _WRAPPERS):
+            model = model.get_submodule("module")
         else:
             return model
 

@@ -14,11 +14,15 @@ from torch import nn
 class NetworksOwn:
     """A wrapper's `forward`, shown with the signature of the network's own: libraries look there for argument names.
 
-    Transformers' Trainer, for one, drops every column of the data that no argument is named after.
+    Transformers' Trainer, for one, drops every column of the data that no argument is named after. It also looks for
+    labels, but in the class, which knows no network: without any there, it evaluates no loss.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        *others, rest = inspect.signature(function).parameters.values()  # the last takes named arguments of any kind
+        labels = inspect.Parameter("labels", inspect.Parameter.KEYWORD_ONLY, default=None)
+        vars(function)["__signature__"] = inspect.Signature([*others, labels, rest])
         self.__doc__ = function.__doc__
 
     def __get__(self, wrapper: Any, owner: type | None = None) -> Any:

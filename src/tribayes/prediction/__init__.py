@@ -10,7 +10,7 @@ from tribayes.prediction.predict import predict
 from tribayes.prediction.predictive import ClassPredictive, LabelPredictive, RegressionPredictive
 from tribayes.prediction.predictive_base import MonteCarloError, Predictive
 from tribayes.prediction.samples import AutoSamples, Moments
-from tribayes.prediction.saving import load, save
+from tribayes.prediction.saving import facts_of, load, save
 from tribayes.prediction.summary import ClassificationSummary, RegressionSummary
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "ablate_correlation",
     "calibrate",
     "conformalise",
+    "facts_of",
     "layer_report",
     "load",
     "model_card",

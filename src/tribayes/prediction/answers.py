@@ -80,5 +80,6 @@ def predictive_from(
         raise refusal("outputs", outputs, "have the shape (S, N, …), of at least one network and example", remedy)
     with torch.no_grad():
         said = torch.stack([likelihood.response(one) for one in outputs])
+        kind.check_response(likelihood, said[0])
         source: Source = Kept(said) if keep_samples else Reduced.of(said, levels)
     return kind.of(likelihood, source, origin or Drawn(0, tuple(range(len(outputs)))))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves, tree_map, tree_structure, tree_unflatten
 
 from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes.inference.likelihood import Likelihood
@@ -32,6 +32,7 @@ from tribayes.prediction.source import Kept, Reduced, Source, join
 Stacks = dict[str, Tensor]  # (S, …), by the full names
 Ask = Callable[[dict[str, Tensor]], Any]  # weights by their names → what the network answers under them
 
+_NO_TREE = "ensemble.predict(...) stacks the part that counts; a cache is left out by use_cache=False."
 _ROWS = {"cpu": 512, "cuda": 16_384}  # networks × examples per pass: more leave the cache, or fill the memory
 
 
@@ -114,7 +115,7 @@ class Ensemble(HeldNetwork):
         with computing(home.device.type, precision):
             for batch in noting(batches_of(inputs, batch_size or usual_batch_size(inputs, home.device), home)):
                 said = self._responses(batch)
-                check_outputs(said, self.origin.indices, seen=sum(len(part.mean) for part in parts))
+                check_outputs(self.likelihood, said, self.origin.indices, seen=sum(len(part.mean) for part in parts))
                 parts.append(Kept(said) if keep_samples else Reduced.of(said, levels))
         prediction = predictive_of(self.likelihood, join(parts), self.origin)
         prediction.question = noting.question
@@ -207,19 +208,25 @@ class Ensemble(HeldNetwork):
         except RuntimeError as error:
             error.add_note("Networks of an Ensemble are asked side by side; tb.Ensemble(..., loop=True) asks in turn.")
             raise
-        except ValueError as error:  # an answer that is no tree of tensors
-            error.add_note("ensemble.predict(...) stacks the part that counts; a cache is left out by use_cache=False.")
+        except ValueError as error:
+            if "must only return Tensors" in str(error):  # by vmap, of an answer that is no tree of tensors
+                error.add_note(_NO_TREE)
             raise
 
 
 def _scanned(ask: Ask, stacks: Stacks) -> Any:
-    """One network after the other by an operation of the program: vmap would fix the number of examples."""
+    """One network after the other by an operation of the program: vmap would fix the number of examples.
+
+    A scan gives tensors alone, none of which may be one of its inputs. The form they are in, such as a `ModelOutput`,
+    is seen in an answer of the first network, whose numbers nobody uses: ONNX leaves it out.
+    """
     from torch._higher_order_ops.scan import scan  # imports the compiler
 
-    def step(carried: Tensor, weights: dict[str, Tensor]) -> tuple[Tensor, Any]:
-        return carried.clone(), ask(weights)  # nothing is carried, but a scan wants something
+    def step(carried: Tensor, weights: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
+        return carried.clone(), [leaf.clone() for leaf in tree_leaves(ask(weights))]  # a scan wants something carried
 
-    return scan(step, next(iter(stacks.values())).new_zeros(1), stacks)[1]
+    form = tree_structure(ask({name: stack[0] for name, stack in stacks.items()}))
+    return tree_unflatten(scan(step, next(iter(stacks.values())).new_zeros(1), stacks)[1], form)
 
 
 def _all_of_it(answer: Any) -> Any:

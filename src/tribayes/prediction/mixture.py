@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from tribayes._errors import refusal
 from tribayes.inference.noise import Law, Noise
 
 _BISECTIONS = 60  # halves a bracket down to float64 rounding
@@ -24,7 +25,11 @@ def mixture_quantile(noise: Noise, said: Tensor, probability: float) -> Tensor:
     tensor([[3.]], dtype=torch.float64)
     """
     law = noise.law(said.double())
-    low, high = _bracket(law, probability, noise.whole)
+    try:
+        low, high = _bracket(law, probability, noise.whole)
+    except NotImplementedError as error:  # as some of torch's distributions have it, without a word
+        remedy = "let its law be a class of your own that adds what torch's distribution lacks"
+        raise refusal("noise", noise, "have a law with `cdf`, `mean` and `stddev`, for intervals", remedy) from error
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         middle = middle.floor() if noise.whole else middle

@@ -166,7 +166,7 @@ def predict(
                 more = range(indices.stop, min(2 * indices.stop, auto.cap))
                 answers = answers.joined(collect(asked.rows(chunk, more, advance), len(more), keep_samples))
                 indices = range(more.stop)
-            check_outputs(answers.samples, indices, seen=sum(len(part.mean) for part in parts))
+            check_outputs(likelihood, answers.samples, indices, seen=sum(len(part.mean) for part in parts))
             parts.append(Kept(*answers) if keep_samples else Reduced.of(answers.samples, levels))
     origin = samples if isinstance(samples, Moments) else Drawn(seed, tuple(indices))
     prediction = kind.of(likelihood, join(parts), origin)
@@ -184,12 +184,13 @@ def _numbers_of(samples: Samples) -> tuple[AutoSamples | None, range]:
     return None, numbers_of(samples, "a number, a range, an AutoSamples or a Moments", remedy)
 
 
-def check_outputs(sampled: Tensor, indices: Sequence[int], seen: int) -> None:
-    """Refuse what sampled networks said (S, N, …) where it is not finite."""
+def check_outputs(likelihood: Likelihood, sampled: Tensor, indices: Sequence[int], seen: int) -> None:
+    """Refuse what sampled networks said (S, N, …) where it is not finite, or not what the likelihood declares."""
     if not torch.isfinite(sampled).all():
         sample, example = (int(i) for i in (~torch.isfinite(sampled)).nonzero()[0][:2])
         place = f"example {seen + example}, sample {indices[sample]}"
         raise refusal("model", place, "give finite outputs, but gave NaN or infinity", "check the trained weights")
+    predictive_class(likelihood).check_response(likelihood, sampled[0])
 
 
 @contextmanager

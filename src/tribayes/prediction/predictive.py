@@ -20,6 +20,7 @@ from tribayes.prediction.source import Source, certain, check_levels, entropy, t
 from tribayes.prediction.summary import ClassificationSummary, Coverage, RegressionSummary
 
 _MOST_NOISE = 1e18  # its square is still a float32
+_SLACK = 1e-3  # by which probabilities may miss a sum of 1; what are none miss it by far
 _SCORES = ["aleatoric", "confidence", "entropy", "epistemic", "std"]
 
 
@@ -37,6 +38,7 @@ class ClassPredictive(Predictive):
     """
 
     _columns = "classes"
+    _responses = "probabilities of the classes, (N, …, C)"
 
     def __init__(
         self, source: Source, origin: Drawn | Moments, class_axis: int = 1, ignore_index: int | None = None
@@ -47,6 +49,13 @@ class ClassPredictive(Predictive):
     @classmethod
     def of(cls, likelihood: Likelihood, source: Source, origin: Drawn | Moments) -> Self:
         return cls(source, origin, getattr(likelihood, "class_axis", 1), getattr(likelihood, "ignore_index", None))
+
+    @classmethod
+    def check_response(cls, likelihood: Likelihood, said: Tensor) -> None:
+        if said.ndim < 2 or bool((said < 0).any()) or bool(((said.sum(-1) - 1).abs() > _SLACK).any()):
+            requirement = f"respond with {cls._responses}, that sum to 1 over the last axis"
+            remedy = "mend its response(outputs): of logits return outputs.softmax(-1), not logarithms"
+            raise refusal("likelihood", type(likelihood).__name__, requirement, remedy)
 
     @classmethod
     def settled(cls, likelihood: Likelihood, samples: Tensor, auto: AutoSamples) -> bool:
@@ -205,6 +214,7 @@ class LabelPredictive(ClassPredictive):
     """
 
     _columns = "labels"
+    _responses = "probabilities of no and yes, (N, …, L, 2)"
 
     def _shown(self, values: Tensor) -> Tensor:
         return values[..., 1]
@@ -245,6 +255,14 @@ class RegressionPredictive(Predictive):
     @classmethod
     def of(cls, likelihood: Likelihood, source: Source, origin: Drawn | Moments) -> Self:
         return cls(source, origin, likelihood.noise_law())
+
+    @classmethod
+    def check_response(cls, likelihood: Likelihood, said: Tensor) -> None:
+        noise = likelihood.noise_law()
+        if said.ndim != 2 or said.shape[1] % noise.numbers:
+            wanted = "(N, D)" if noise.numbers == 1 else f"(N, {noise.numbers} D)"
+            found = f"respond with values, {wanted} for its {type(noise).__name__}, but gave {tuple(said.shape)}"
+            raise refusal("likelihood", type(likelihood).__name__, found, "mend its response(outputs)")
 
     @classmethod
     def settled(cls, likelihood: Likelihood, samples: Tensor, auto: AutoSamples) -> bool:

@@ -77,6 +77,11 @@ class Predictive(ABC):
         return cls(source, origin)
 
     @classmethod
+    def check_response(cls, likelihood: Likelihood, said: Tensor) -> None:
+        """Refuse a likelihood whose response (N, …) is not what it declares; a prediction of your own takes any."""
+        del likelihood, said
+
+    @classmethod
     def settled(cls, likelihood: Likelihood, samples: Tensor, auto: AutoSamples) -> bool:
         """Whether these responses (S, N, …) of networks are enough for `AutoSamples`."""
         del likelihood, samples

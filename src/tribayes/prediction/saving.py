@@ -151,7 +151,13 @@ def load(
 
 
 def facts_of(path: Path | str) -> dict[str, Any]:
-    """What a file says of itself: its format, versions, posterior family, likelihood, calibrations and your notes."""
+    """What a file says of itself: its format, versions, posterior family, likelihood, calibrations and your notes.
+
+    Example:
+        >>> save(tribayes.to_bayesian(nn.Linear(4, 3)), folder / "model.safetensors", notes={"data": "irises"})
+        >>> facts_of(folder / "model.safetensors")["notes"]
+        {'data': 'irises'}
+    """
     return _read(path_of("path", path))[1]
 
 

@@ -247,7 +247,7 @@ class Trainer:
                 draw = sample_model(self.model, stream.child(number)) if is_random else []
                 answer = stage.run(draw, *(argument[part] for argument in test.arguments))
                 outputs = counted(answer, self.objective.output)
-                nll += self.objective.likelihood.nll(outputs, test.targets[part]).sum()
+                nll += self.objective.likelihood.each_nll(outputs, test.targets[part]).sum()
                 wrong += (outputs.argmax(-1) != test.targets[part]).sum() if test.are_labelled else 0
         return float(wrong) / len(test) if test.are_labelled else None, float(nll) / len(test)
 

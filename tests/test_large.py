@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 import torch
 
+import tribayes as tb
 from tests.large import draws, rows, steps
 from tests.large.__main__ import main
+from tests.statistics.section import large
+from tribayes.runs.environment import choose_device, device_name
 
 
 def test_a_training_stays_finite_and_within_its_bounds() -> None:
@@ -49,6 +53,29 @@ def test_a_draw_that_does_not_fit_is_refused() -> None:
     text = r"^a draw of 10,000,000,000,000 weights takes 149011\.6 GiB beside its means; [0-9.]+ are free$"
     with pytest.raises(SystemExit, match=text):
         draws.compare(10**13)
+
+
+def test_the_steps_say_where_they_were_and_the_page_too(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    main(["steps", "--count", "20", "--out", str(path)])
+    found = json.loads(path.read_text())
+    assert found["steps"]["device"] == device_name(choose_device("auto"))
+    found["steps"] |= {"steps": 1_000_000, "device": "NVIDIA H200"}
+    text = large(found)
+    assert "A training of 1,000,000 steps of a small network on NVIDIA H200 ended with a loss of" in text
+    assert "has not been run" not in text
+
+
+def test_a_loss_that_is_not_finite_ends_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU no step looks at its own."""
+    step = tb.TrainingStep.__call__
+
+    def lost(self: tb.TrainingStep, *batch: torch.Tensor) -> tb.ELBOTerms:
+        return step(self, *batch)._replace(loss=torch.tensor(math.nan))
+
+    monkeypatch.setattr(tb.TrainingStep, "__call__", lost)
+    with pytest.raises(ArithmeticError, match="the loss of step 1 is nan"):
+        steps.train(20)
 
 
 def test_figures_are_stored(tmp_path: Path) -> None:

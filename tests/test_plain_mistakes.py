@@ -184,9 +184,9 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: tb.tables.fit_table(ROWS, ROWS[:, 0], recipe=5),  # type: ignore[arg-type]
         r"`recipe` \(=5\) must be a Recipe",
     ),
-    "a seed of more bits than torch's": (
-        lambda: tb.tables.fit_table(ROWS, ROWS[:, 0], seed=2**64),
-        r"`seed` \(=18446744073709551616\) must have at most 64 bits",
+    "a seed that is half of one": (
+        lambda: tb.tables.fit_table(ROWS, ROWS[:, 0], seed=0.5),  # type: ignore[arg-type]
+        r"`seed` \(=0\.5\) must be a whole number",
     ),
     "a decay that is NaN": (
         lambda: tb.tables.Recipe(weight_decay=float("nan")),

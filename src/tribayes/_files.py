@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from tribayes._errors import refusal, wrong_type
 
+_NAME_BYTES = 200  # of a name, before number and ending, and with room for that of the file before it is finished
 MOST_JSON = 32_000_000  # bytes of a file, which takes up to eight times as much once it is read
 
 # EBADF: NFS locks only what is open for writing, which a folder never is
@@ -38,6 +39,15 @@ def path_of(argument: str, value: Any) -> Path:
     except (UnicodeEncodeError, RuntimeError):  # the latter for the home of nobody
         pass
     raise refusal(argument, str(value), "name a file, without a zero byte or half a character", "correct the name")
+
+
+def shortened(stem: str) -> str:
+    """A file's name, in front of an ending, cut where file systems could not take it: they take 255 bytes in all.
+
+    >>> len(shortened("ü" * 200))
+    100
+    """
+    return os.fsencode(stem)[:_NAME_BYTES].decode(errors="ignore")
 
 
 def store(path: Path, content: bytes, *, contested: bool = False) -> None:

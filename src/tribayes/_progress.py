@@ -31,7 +31,7 @@ def progress_bar(
             yield from (Text(task.fields["remark"]) for task in self.tasks if task.fields["remark"])
 
     columns = (
-        progress.TextColumn("{task.description}"),
+        progress.TextColumn("{task.description}", markup=False),  # a name may hold brackets
         progress.BarColumn(),
         progress.TaskProgressColumn(show_speed=True),
         progress.TimeElapsedColumn(),

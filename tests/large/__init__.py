@@ -5,5 +5,5 @@
     python -m tests.large draw               # a billion weights in one tensor: 16 GB of memory
     python -m tests.faults.page              # docs/reliability.md from what was stored
 
-Each takes a `--count`; tests/test_large.py runs all of them small.
+The steps are on a GPU where there is one. Each takes a `--count`; tests/test_large.py runs all of them small.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tests.large import draws, rows, steps
 from tribayes._files import store_json
 
 FIGURES = Path(__file__).with_name("figures.json")
-TRIALS: dict[str, tuple[Callable[[int], dict[str, float]], int]] = {
+TRIALS: dict[str, tuple[Callable[[int], Mapping[str, float | str]], int]] = {
     "steps": (steps.train, 1_000_000),
     "rows": (rows.stream, 10_000_000),
     "draw": (draws.compare, 1_000_000_000),
@@ -38,7 +38,7 @@ def main(words: Sequence[str] | None = None) -> None:
         run, usual = TRIALS[name]
         found = run(given.count or usual)
         place = {"date": str(datetime.now(UTC).date()), "python": platform.python_version(), "torch": torch.__version__}
-        stored[name] = found | place
+        stored[name] = {**found, **place}
         store_json(given.out, stored)
         print(f"{name}: {found}", flush=True)
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 
 import tribayes as tb
 from tribayes.posterior.parametrisation import LARGEST_GAMMA, rho_of, rule_of, tau_of
+from tribayes.runs.environment import choose_device, device_name
 
 LOOKS = 1000  # spread over the training
 
 
-def train(count: int) -> dict[str, float]:
-    """Least and largest τ, the largest |ρ|, and the loss at the end; an error where anything is not finite."""
+def train(count: int) -> dict[str, float | str]:
+    """Least and largest τ, the largest |ρ|, and the loss at the end; an error where anything is not finite.
+
+    On a GPU where there is one: there a step is a recording that is replayed, and no step looks at its loss.
+    """
+    device = choose_device("auto")
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
-    model = tb.to_bayesian(net)
+    model = tb.to_bayesian(net).to(device)
     inputs = torch.linspace(-1, 1, 32).unsqueeze(1)
     targets = torch.sin(3 * inputs) + 0.1 * torch.randn(32, 1)
-    elbo = tb.ELBO(tb.Gaussian(0.1), data_size=len(inputs))
+    inputs, targets = inputs.to(device), targets.to(device)
+    elbo = tb.ELBO(tb.Gaussian(0.1), data_size=len(inputs)).to(device)
     optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=1e-3), momentum=0.9, fused=True)
     step = tb.TrainingStep(model, elbo, optimizer, generator=0)
     taus, rhos, losses = [], [], []
@@ -30,10 +38,13 @@ def train(count: int) -> dict[str, float]:
             taus.append(tau)
             rhos.append(rho.abs())
             losses.append(float(terms.loss))
+            if not math.isfinite(losses[-1]):
+                raise ArithmeticError(f"the loss of step {number} is {losses[-1]}")
     tau, rho = torch.stack(taus), torch.stack(rhos)
     found = {"steps": count, "tau_least": tau.min(), "tau_largest": tau.max(), "rho_largest": rho.max()}
     last = losses[-max(1, len(losses) // 10) :]
-    return {name: float(value) for name, value in found.items()} | {"loss": sum(last) / len(last)}
+    numbers = {name: float(value) for name, value in found.items()}
+    return numbers | {"loss": sum(last) / len(last), "device": device_name(device)}
 
 
 def raw_numbers(model: tb.BayesianModule) -> tuple[torch.Tensor, torch.Tensor]:

@@ -59,10 +59,18 @@ VALUES: dict[str, tuple[Call, str]] = {
         lambda: tb.Prior(scale=torch.tensor([1.0, 0.0, 2.0])),
         f"`scale` (=0.0 at (1,), 1 of 3 entries) {POSITIVE_SCALE}.",
     ),
-    "prior loc infinite": (lambda: tb.Prior(loc=math.inf), "`loc` (=inf) must be finite; pass e.g. 0.0."),
+    "prior loc infinite": (
+        lambda: tb.Prior(loc=math.inf),
+        "`loc` (=inf) must be finite and at most 1e10, since its square is computed with; pass e.g. 0.0.",
+    ),
+    "prior loc whose square is infinite": (
+        lambda: tb.Prior(loc=-1e38),
+        "`loc` (=-1e+38) must be finite and at most 1e10, since its square is computed with; pass e.g. 0.0.",
+    ),
     "prior loc tensor": (
         lambda: tb.Prior(loc=torch.tensor([[math.nan, 1.0]])),
-        "`loc` (=nan at (0, 0), 1 of 2 entries) must be finite; check where it was computed.",
+        "`loc` (=nan at (0, 0), 1 of 2 entries) must be finite and at most 1e10, since its square is computed with; "
+        "check where it was computed.",
     ),
     "prior loc word": (
         lambda: tb.Prior(loc="pretraind"),

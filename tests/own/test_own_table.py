@@ -138,6 +138,40 @@ def test_classes_have_probability_entropies_and_a_set(classes: Path) -> None:
         assert float(line["entropy"]) == pytest.approx(float(line["aleatoric"]) + float(line["epistemic"]), abs=1e-4)
 
 
+def test_no_answer_is_a_formula(tmp_path: Path) -> None:
+    """Names of classes and columns, and new words, may come from anyone; a spreadsheet would compute some of them."""
+    rows = [{"=col": row["colour"], "kind": "=1+1" if row["dear"] == "yes" else "-2"} for row in rows_of()]
+    assert fit(write_csv(tmp_path / "table.csv", rows), tmp_path / "run", "--target", "kind").code == 0
+    _, lines = asked(tmp_path / "run", [{"=col": "red"}, {"=col": "green"}, {"=col": "@SUM(A1)"}])
+    assert {line["prediction"] for line in lines} == {"'=1+1", "-2"}  # a number is none
+    assert not any(line["set"].startswith("=") for line in lines)
+    assert lines[2]["remark"] == "'=col '@SUM(A1)' was not seen in training"
+
+
+NAMES = {
+    "bytes that are no text": (os.fsdecode(b"\xff\xfe t.csv"), " t.csv"),
+    "nearly 255 bytes": ("x" * 251 + ".csv", "x" * 200 + ".csv"),
+    "an escape sequence": ("\x1b[2J[bold]t.csv", "\x1b[2J[bold]t.csv"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_of_any_name_is_learned_and_answered(name: str, tmp_path: Path) -> None:
+    given, answers = NAMES[name]
+    data = write_csv(tmp_path / given, rows_of())
+    found = fit(data, tmp_path / "run", "--target", "dear", "--ignore", "price")
+    assert (found.code, found.err) == (0, "")
+    assert "\x1b" not in found.out
+    assert tribayes("predict", tmp_path / "run", data, "--samples", 5).code == 0
+    assert (tmp_path / "run" / "predictions" / answers).is_file()
+
+
+def test_any_whole_number_is_a_seed(table: Path, tmp_path: Path) -> None:
+    found = fit(table, tmp_path / "run", "--target", "dear", "--ignore", "price", "--seed", 10**30)
+    assert (found.code, found.err) == (0, "")
+    assert OwnRun.open(tmp_path / "run").seed == 10**30
+
+
 def test_reports_say_which_rows_did_what(values: Path, classes: Path) -> None:
     for run, words in ((values, "The largest surprises"), (classes, "Can the uncertainty be trusted?")):
         assert tribayes("report", run, "--samples", 20).code == 0

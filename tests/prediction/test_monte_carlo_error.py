@@ -82,3 +82,9 @@ def test_the_largest_of_each_in_plain_numbers() -> None:
         f"largest standard error from sampling: mean {worst['mean']:.3g}, "
         f"interval bounds {worst['lower']:.3g} and {worst['upper']:.3g}"
     )
+
+
+def test_one_network_knows_no_error_of_sampling() -> None:
+    """Its standard deviation of 0 would say that there is none."""
+    with pytest.raises(ValueError, match=r"`samples` \(=1\) must be at least 2 to have an error of sampling; a single"):
+        predictive(dirichlet(1, 4, 3)).monte_carlo_error()

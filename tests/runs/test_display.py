@@ -60,6 +60,17 @@ def test_plain_lines_come_every_ten_seconds(clock: list[float]) -> None:
     assert [line.split()[1] for line in stream.getvalue().splitlines()] == ["1", "11", "21"]
 
 
+@pytest.mark.parametrize("kind", [Terminal, StringIO])
+def test_a_name_commands_neither_the_terminal_nor_the_bar(clock: list[float], kind: type[StringIO]) -> None:
+    """Rich would take brackets for marks, and end with an error where one is closed that was never opened."""
+    stream = kind()
+    with display("a [/b] [red]\x1b[2J", 0, 25, stream) as show:
+        clock[0] = 120.0
+        show(25, str)
+    assert "a [/b] [red]\\x1b[2J" in stream.getvalue()
+    assert "\x1b[2J" not in stream.getvalue()
+
+
 def test_a_training_in_a_terminal_and_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal, file = Terminal(), StringIO()
     for name, stream in (("a", terminal), ("b", file)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from threading import Event
@@ -26,7 +27,7 @@ from tribayes.serve.images import image_of_file
 from tribayes.serve.service import Limits
 from tribayes.serve.subject import Subject
 
-PNG = {"content-type": "image/png"}
+PNG, JSON = {"content-type": "image/png"}, {"content-type": "application/json"}
 
 
 def ask(client: TestClient, content: bytes, headers: dict[str, str] = PNG, **query: Any) -> Any:
@@ -172,6 +173,44 @@ def test_pixels_are_checked(client: TestClient, pixels: Any) -> None:
     assert answer.json()["error"]
 
 
+GREEDY = {
+    "pixels that are all wrong": ("/api/predict", '{"pixels":[[' + "2," * 2_000_000 + "2]]}", 422, "`pixels"),
+    "a row of pixels without end": ("/api/predict", '{"pixels":[[' + "1," * 2_000_000 + "1]]}", 422, "at most 1024"),
+    "rows of pixels without end": ("/api/predict", '{"pixels":[' + "[2]," * 1_000_000 + "[2]]}", 422, "`pixels"),
+    "names without end": (
+        "/api/predict",
+        '{"pixels":[[1]],' + ",".join(f'"{number}":1' for number in range(300_000)) + "}",
+        422,
+        "the body has 300,000 entries that cannot be taken",
+    ),
+    "points without end": ("/api/regression", '{"points":[' + "[1,2]," * 300_000 + "[1,2]]}", 413, "1,048,576 bytes"),
+    "cells without end": ("/api/row", '{"row":{' + '"a":1,' * 300_000 + '"b":1}}', 413, "1,048,576 bytes"),
+}
+
+
+@pytest.mark.parametrize("name", GREEDY)
+def test_bodies_of_which_everything_is_wrong_take_little_to_refuse(client: TestClient, name: str) -> None:
+    """A list of a million errors would take gigabytes, and a minute in which nobody else is answered."""
+    path, body, status, words = GREEDY[name]
+    tracemalloc.start()
+    answer = client.post(path, content=body, headers=JSON)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    refused(answer, status, words)
+    assert most < 10 * len(body) + 20e6  # of Python's objects; the test's client copies the body, too
+
+
+def test_a_body_that_does_not_say_how_long_it_is_is_bounded_too(client: TestClient) -> None:
+    for path, most in (("/api/predict", "10,485,760"), ("/api/row", "1,048,576"), ("/api/regression", "1,048,576")):
+        parts = (b"[" * 2**20 for _ in range(11))
+        refused(client.post(path, content=parts, headers=JSON), 413, f"the body must have at most {most} bytes; send")
+
+
+def test_what_is_no_json_is_said_to_be_none(client: TestClient) -> None:
+    for path in ("/api/regression", "/api/predict"):
+        refused(client.post(path, content=b'{"points": nope', headers=JSON), 422, "`the body` cannot be taken: ")
+
+
 def test_other_bodies_and_addresses_are_refused(client: TestClient) -> None:
     refused(ask(client, b"x", {"content-type": "text/plain"}), 415, "must be image/… or application/json")
     refused(client.get("/nowhere"), 404, "Not Found")
@@ -259,11 +298,13 @@ def test_before_the_networks_are_drawn_it_says_so(subject: Subject, monkeypatch:
 def test_health_and_numbers(client: TestClient) -> None:
     ask(client, file_of(stroke()))
     client.get("/some/secret/address")
+    client.request("SECRET", "/healthz")
     lines = client.get("/metrics").text.splitlines()
     assert 'tribayes_requests_total{method="POST",path="/api/predict",status="200"} 1' in lines
     assert 'tribayes_requests_total{method="GET",path="other",status="404"} 1' in lines
+    assert 'tribayes_requests_total{method="other",path="/healthz",status="405"} 1' in lines
     assert "tribayes_ready 1" in lines
-    assert not any("secret" in line for line in lines)
+    assert not any("secret" in line.lower() for line in lines)
 
 
 def test_the_description_names_everything(client: TestClient) -> None:

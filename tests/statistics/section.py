@@ -39,7 +39,7 @@ trained it holds too few, and `tb.conformalise` with 99 held-out rows mends it w
 _LARGE = """
 ## Long and large
 
-`make large`; on a CPU:
+`make large`, on a CPU where nothing else is said:
 
 """
 
@@ -61,7 +61,7 @@ def statistics(stored: Stored) -> str:
         where=where,
         likely=1 - 0.5 ** (1 / count),
         least=LEAST,
-        rate=round(1 / (count * LEAST), -3),
+        rate=1000 * round(1e-3 / (count * LEAST)),
         **trials["names"],
     )
     header = ["source", "how many", "tests", "smallest p"]
@@ -106,10 +106,11 @@ def large(stored: Stored) -> str:
 
 
 def _steps(found: Stored) -> str:
+    place = f" on {found['device']}" if "device" in found else ""
     text = (
-        f"A training of {found['steps']:,.0f} steps of a small network ended with a loss of {found['loss']:.3f}; at"
-        f" every look all parameters were finite, τ between {found['tau_least']:.2g} and {found['tau_largest']:.2g} and"
-        f" |ρ| at most {found['rho_largest']:.2f}."
+        f"A training of {found['steps']:,.0f} steps of a small network{place} ended with a loss of {found['loss']:.3f};"
+        f" at every look all parameters were finite, τ between {found['tau_least']:.2g} and {found['tau_largest']:.2g}"
+        f" and |ρ| at most {found['rho_largest']:.2f}."
     )
     short = found["steps"] < 1_000_000
     return f"{text} The million that the command does has not been run for this page." if short else text

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import tribayes as tb
+from tribayes.posterior import Stream
 from tribayes.tables import FittedTable, Recipe, fit_table, fitting
 from tribayes.tables.fitting import ENOUGH, FEWEST, MOST, _parted, _widen
 
@@ -47,9 +48,7 @@ def test_units_do_not_matter(rows: tuple[Tensor, Tensor], fitted: FittedTable) -
 
 def test_rows_kept_aside_teach_the_guarantee_and_nothing_else(rows: tuple[Tensor, Tensor], fitted: FittedTable) -> None:
     x, y = rows
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        aside, _ = _parted(len(x))
+    aside, _ = _parted(len(x), Stream((0, "table")).generator(torch.device("cpu")))
     changed, moved = y.clone(), x.clone()
     changed[aside] += 1000.0
     moved[aside] *= 1.5
@@ -63,7 +62,7 @@ def test_rows_kept_aside_teach_the_guarantee_and_nothing_else(rows: tuple[Tensor
 
 @pytest.mark.parametrize(("total", "count"), [(120, 39), (200, 39), (201, 59), (442, 99), (100_000, 1999)])
 def test_a_part_is_a_fifth_that_fits_the_levels(total: int, count: int) -> None:
-    part, others = _parted(total)
+    part, others = _parted(total, torch.Generator())
     assert len(part) == count
     assert FEWEST <= count + 1 <= MOST
     assert math.isclose(math.ceil((count + 1) * 0.95 - 1e-9) / (count + 1), 0.95)  # a rank that promises 95 % exactly

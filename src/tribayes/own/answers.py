@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
-from tribayes._files import make_folder, store
+from tribayes._files import make_folder, shortened, store
 from tribayes._progress import progress_bar
 from tribayes._text import printable
 from tribayes.nn.module import BayesianModule
@@ -26,6 +26,7 @@ from tribayes.prediction import ClassPredictive, Predictive, RegressionPredictiv
 VALUES = ("prediction", "lower", "upper", "std", "certain", "aleatoric", "epistemic")
 CLASSES = ("prediction", "probability", "lower", "upper", "certain", "entropy", "aleatoric", "epistemic", "set")
 
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what formulas begin with
 _AT_ONCE = 10_000  # rows asked at once: bounds the memory, and changes no answer
 
 
@@ -46,7 +47,7 @@ class _Question(NamedTuple):
                 raise refusal("DATA", len(files), "be one table", "ask about one at a time")
             inputs, strange = form.inputs.encode(read_table(files[0], columns=1))
             names = [str(number) for number in range(1, len(inputs) + 1)]
-            return cls("row", names, inputs, strange, f"{files[0].stem}.csv")
+            return cls("row", names, inputs, strange, f"{shortened(files[0].stem)}.csv")
         found = list(_images(files))
         return cls(
             "image", [printable(file) for file in found], read_images(found, form.inputs.shape), {}, "images.csv"
@@ -68,16 +69,32 @@ def answer(
         for start in range(0, len(question.inputs), _AT_ONCE):
             lines = _lines(run, model, question, slice(start, start + _AT_ONCE), samples)
             for row, line in enumerate(lines, start):
-                writer.writerow([question.names[row], *line, question.strange.get(row, "")])
+                cells = [question.names[row], *line, question.strange.get(row, "")]
+                writer.writerow([inert(cell) for cell in cells])
                 advance()
     make_folder(path.parent)
     store(path, text.getvalue().encode())
     return path, _said(question)
 
 
-def _lines(
-    run: OwnRun, model: BayesianModule, question: _Question, part: slice, samples: int
-) -> Iterator[list[object]]:
+def inert(cell: str) -> str:
+    """A cell that no spreadsheet computes: what it would take for a formula, and is no number, gets an apostrophe.
+
+    Names of files and words of a table may come from anyone.
+
+    >>> inert("=1+1"), inert("-0.5"), inert("red")
+    ("'=1+1", '-0.5', 'red')
+    """
+    if not cell.startswith(_FORMULAS):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def _lines(run: OwnRun, model: BayesianModule, question: _Question, part: slice, samples: int) -> Iterator[list[str]]:
     """The answers about a part of what is asked about."""
     inputs = question.inputs[part].to(next(model.parameters()).device)
     pred = run.ask(model, run.form.scaled(inputs), samples)
@@ -98,7 +115,7 @@ def _images(files: Sequence[Path]) -> Iterator[Path]:
         yield from found
 
 
-def _values(run: OwnRun, pred: RegressionPredictive, strange: Tensor) -> Iterator[list[object]]:
+def _values(run: OwnRun, pred: RegressionPredictive, strange: Tensor) -> Iterator[list[str]]:
     lower, upper = run.widths.conformal.intervals(pred, LEVEL)
     usual = (pred.std <= run.widths.usual) & ~strange.unsqueeze(1)
     columns = (pred.mean, lower, upper, pred.std, usual, pred.aleatoric, pred.epistemic)
@@ -106,7 +123,7 @@ def _values(run: OwnRun, pred: RegressionPredictive, strange: Tensor) -> Iterato
         yield [_cell(value) for value in row]
 
 
-def _classes(run: OwnRun, pred: Predictive, strange: Tensor) -> Iterator[list[object]]:
+def _classes(run: OwnRun, pred: Predictive, strange: Tensor) -> Iterator[list[str]]:
     assert isinstance(pred, ClassPredictive)
     names, label = run.form.target.classes, pred.label
     lower, upper = (bound.gather(1, label.unsqueeze(1)).squeeze(1) for bound in pred.interval(LEVEL))

@@ -56,7 +56,7 @@ class OwnRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.data.resolve().stem if self.data else "data"
+        return printable(self.data.resolve().stem) if self.data else "data"
 
 
 def train_own(request: OwnRequest, resume: bool, checkpoint_seconds: float, tensorboard: bool) -> OwnRun:
@@ -122,7 +122,7 @@ def _asked(request: OwnRequest) -> OwnSetting:
     if network == RESNET and not images:
         raise refusal("--network", network, "take the rows of a table, but it takes images", f"pass {MLP}")
     kind = IMAGES if images else TABLE
-    return OwnSetting(request.name, kind, str(request.data), "classification", "", "", network, **request.changes)
+    return OwnSetting(request.name, kind, printable(request.data), "classification", "", "", network, **request.changes)
 
 
 def _prepare(request: OwnRequest, setting: OwnSetting, seed: int) -> tuple[Prepared, Form]:

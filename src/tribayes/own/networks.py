@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import refusal
+from tribayes._own_randomness import lent
 from tribayes.own.setting import MLP, RESNET, OwnSetting
 from tribayes.posterior.streams import Stream
 
@@ -21,8 +22,7 @@ _EXAMPLE = "write e.g. --network mynets:build, for def build(shape, outputs) in 
 
 def build_network(setting: OwnSetting, shape: Shape, outputs: int, seed: int) -> nn.Module:
     """The network of a setting, initialised from the seed: for inputs of a shape, without the batch."""
-    with torch.random.fork_rng(devices=[]):
-        torch.set_rng_state(Stream((seed, 0)).generator(torch.device("cpu")).get_state())
+    with lent([Stream((seed, 0)).generator(torch.device("cpu"))]):  # torch initialises by its global one
         if setting.network == MLP:
             return perceptron(shape, outputs, setting.width, setting.depth)
         if setting.network == RESNET:

@@ -16,6 +16,7 @@ from tribayes.nn.module import BayesianModule
 from tribayes.own.networks import build_network
 from tribayes.own.prepared import Form
 from tribayes.own.setting import TABLE, OwnSetting
+from tribayes.posterior.streams import Stream
 from tribayes.prediction.calibration import calibrate
 from tribayes.runs.batches import Examples
 from tribayes.runs.trainer import WINDOW, Trainer
@@ -60,9 +61,7 @@ class OwnTrainer(Trainer):
 def build_model(setting: OwnSetting, form: Form, seed: int) -> tuple[BayesianModule, Likelihood]:
     """The Bayesian network, freshly initialised from the seed, and what its outputs mean, which it remembers."""
     network = build_network(setting, form.shape, form.target.outputs, seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # for the signs of means that start at zero
-        model = to_bayesian(network, family=setting.family)
+    model = to_bayesian(network, generator=Stream((seed, 0, "signs")), family=setting.family)
     likelihood = Categorical() if form.target.classes else Gaussian(_START, learned=True)
     remember(model, likelihood)
     return model, likelihood

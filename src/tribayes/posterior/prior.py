@@ -32,6 +32,8 @@ from tribayes._errors import (
 
 PRETRAINED = "pretrained"
 
+_LOC = "be finite and at most 1e10, since its square is computed with"
+
 
 @dataclass(frozen=True, eq=False)
 class Prior:
@@ -62,14 +64,15 @@ class Prior:
         else:
             check_spread("scale", self.scale, "it is a standard deviation, such as 1.0")
         if isinstance(self.loc, Tensor):
-            check_all("loc", self.loc, torch.isfinite(self.loc), "be finite", "check where it was computed")
+            legal = self.loc.abs() <= LARGEST_SPREAD  # NaN is not
+            check_all("loc", self.loc, legal, _LOC, "check where it was computed")
         elif isinstance(self.loc, str):
             if self.loc != PRETRAINED:
                 raise refusal("loc", self.loc, f'be a number, a tensor or "{PRETRAINED}"', "correct the word")
         elif not is_number(self.loc):
             raise wrong_type("loc", self.loc, f'be a number, a tensor or "{PRETRAINED}"', "pass e.g. 0.0")
-        elif not math.isfinite(self.loc):
-            raise refusal("loc", self.loc, "be finite", "pass e.g. 0.0")
+        elif not abs(self.loc) <= LARGEST_SPREAD:
+            raise refusal("loc", self.loc, _LOC, "pass e.g. 0.0")
 
     def resolve(self, name: str, mean: Tensor) -> TensorPrior:
         """This prior for the tensor called `name`, whose weights now are `mean`."""

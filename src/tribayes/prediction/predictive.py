@@ -122,9 +122,7 @@ class ClassPredictive(Predictive):
 
         Intervals that only touch do overlap.
         """
-        if self.sample_count == 1:
-            remedy = "a single network has no doubts: draw more, such as samples=200"
-            raise refusal("samples", 1, "be at least 2 to tell certain from uncertain", remedy)
+        self._check_several("tell certain from uncertain")
         return certain(*self._bounds(level), self.label)
 
     def uncertainty(self, score: str = "entropy") -> Tensor:

@@ -133,6 +133,12 @@ class Predictive(ABC):
         lower, upper = self._bounds(level)
         return self._shown(lower), self._shown(upper)
 
+    def _check_several(self, wanted: str) -> None:
+        """Refuse what one network alone cannot say: all its answers agree, and would pass for certain."""
+        if self.sample_count == 1:
+            remedy = "a single network has no doubts: draw more, such as samples=200"
+            raise refusal("samples", 1, f"be at least 2 to {wanted}", remedy)
+
     def _bounds(self, level: float) -> tuple[Tensor, Tensor]:
         """The same as it is kept, computed once."""
         probabilities = tails(level)
@@ -150,6 +156,7 @@ class Predictive(ABC):
         if isinstance(self.origin, Moments):
             requirement = "be drawn networks for an error of sampling"
             raise refusal("samples", self.origin, requirement, "this one is exact there")
+        self._check_several("have an error of sampling")
         self._bounds(level)  # refuses, by its own name, a level that was not prepared
         around = [self._source.quantiles(neighbours(tail, self.sample_count)) for tail in tails(level)]
         lower, upper = (self._shown((above - below) / 2) for below, _, above in around)

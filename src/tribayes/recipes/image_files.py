@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from itertools import count
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from tribayes._files import make_folder, store
+from tribayes._files import make_folder, shortened, store
 from tribayes._text import level_text, printable
 from tribayes.data import class_names
 from tribayes.data.pictures import ImageFile, read_picture
@@ -23,7 +22,6 @@ from tribayes.recipes.setting import SHAPES
 from tribayes.runs.evaluation import sampled_answers
 
 _LEVEL = 0.95
-_NAME_BYTES = 200  # of a boxplot's file, before number and ending: file systems take 255
 
 
 def ask_about(
@@ -61,7 +59,7 @@ def _verdict(pred: ClassPredictive, number: int, names: Sequence[str]) -> str:
 def _boxplot_names(files: Sequence[Path]) -> list[str]:
     """A name for each picture that no other has; those that would be equal are numbered."""
     names: list[str] = []
-    for stem in (os.fsencode(path.stem)[:_NAME_BYTES].decode(errors="ignore") for path in files):
+    for stem in (shortened(path.stem) for path in files):
         numbered = (f"{stem}{f'-{times}' * (times > 1)}.boxplot.png" for times in count(1))
         names.append(next(name for name in numbered if name not in names))
     return names

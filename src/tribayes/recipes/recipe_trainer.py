@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import refusal
 from tribayes._graphs import Recording, aside
+from tribayes._own_randomness import lent
 from tribayes.distributed.processes import processes
 from tribayes.inference import ELBO, Categorical, MaximumLikelihood
 from tribayes.inference.objective import ELBOTerms, Objective
@@ -117,8 +118,7 @@ class RecipeTrainer(Trainer):
 
 def build_model(setting: Setting, seed: int) -> nn.Module:
     """The network of a setting, freshly initialised from the seed, Bayesian unless the setting is frequentist."""
-    with torch.random.fork_rng(devices=[]):
-        torch.set_rng_state(Stream((seed, 0)).generator(torch.device("cpu")).get_state())
+    with lent([Stream((seed, 0)).generator(torch.device("cpu"))]):  # torch initialises by its global one
         network = NETWORKS[setting.network].build(setting.dropout, setting.xavier)
         if not setting.bayesian:
             return network

@@ -18,6 +18,7 @@ from typing import Any, TextIO, get_args, get_origin, get_type_hints
 from tribayes._errors import is_number
 from tribayes._files import add_line, store
 from tribayes._progress import progress_bar
+from tribayes._text import printable
 from tribayes.integrations.logging import TensorBoard
 from tribayes.runs.trainer import WINDOW
 
@@ -166,7 +167,7 @@ def tensorboard_log(folder: Path, first: int) -> Iterator[Callable[[Record], Non
 @contextmanager
 def display(title: str, first: int, last: int, stream: TextIO | None) -> Iterator[Show]:
     """Shows a training from iteration `first` to `last`: a live bar in a terminal, now and then a line elsewhere."""
-    live = stream is not None and stream.isatty()
+    title, live = printable(title), stream is not None and stream.isatty()
     started, said, shown = monotonic(), -math.inf, first
     with progress_bar(title, last - first, live, stream) as advance:
 

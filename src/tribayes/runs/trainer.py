@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tribayes._errors import check_whole, is_number, refusal, wrong_type
+from tribayes._own_randomness import OwnRandomness
 from tribayes.distributed.processes import processes
 from tribayes.inference.alpha import AlphaELBO
 from tribayes.inference.objective import AUTO, ELBO, ELBOTerms, Objective
@@ -46,7 +46,8 @@ class Trainer:
         train: the examples to learn from.
         batch_size: examples per step.
         iterations: steps of the whole training.
-        seed: determines batches and draws. torch's global generators are left as they are.
+        seed: determines batches and draws. torch's global generators are left as they are, but while a step lasts of
+            a network that draws from them by itself, as dropout does: there the step's own numbers come out of them.
         schedule: factor of the optimizer's learning rates at each iteration, counted from 0; None: always 1.
         rule: the guards before each step, as of `tribayes.stabilise_`.
         called: the model as it is called, where that is another object: by torch.compile.
@@ -93,8 +94,9 @@ class Trainer:
         self.take_step = TrainingStep(called, objective, optimizer, rule=rule, generator=self.generator, same_draw=True)
         # for networks that draw from torch's own generators, as dropout does
         places = [] if self.on_device else dict.fromkeys([torch.device("cpu"), self.device])
-        self._global_generators = [Stream((seed, 5, number)).generator(place) for number, place in enumerate(places)]
-        named = {f"global_generator.{number}": each for number, each in enumerate(self._global_generators)}
+        lent = [Stream((seed, 5, number)).generator(place) for number, place in enumerate(places)]
+        self._own_randomness = OwnRandomness(lent)
+        named = {f"global_generator.{number}": each for number, each in enumerate(lent)}
         self._generators = {"generator": self.generator} | named
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         self.iteration = 0
@@ -168,19 +170,6 @@ class Trainer:
                 group["lr"].fill_(factor * rate)
             else:
                 group["lr"] = factor * rate
-
-    @contextmanager
-    def _own_randomness(self) -> Iterator[None]:
-        """While this lasts, torch's global generators are this training's own: what a network draws by itself."""
-        host, *gpus = self._global_generators
-        with torch.random.fork_rng(devices=[gpu.device for gpu in gpus]):
-            torch.set_rng_state(host.get_state())
-            for gpu in gpus:
-                torch.cuda.set_rng_state(gpu.get_state(), gpu.device)
-            yield
-            host.set_state(torch.get_rng_state())
-            for gpu in gpus:
-                gpu.set_state(torch.cuda.get_rng_state(gpu.device))
 
     def description(self) -> dict[str, Any]:
         """Everything given that determines the result, as plain values, but for the seed."""

@@ -34,6 +34,8 @@ from tribayes.serve.table import Row, TableSubject
 LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
 PAGE = Path(__file__).parent / "page"
 
+_PREDICT, _ROW = "/api/predict", "/api/row"
+_MOST_ERRORS = 100  # of a body that are looked at for the first: each takes a kilobyte, and there may be a million
 _GONE = 499  # nginx' number for it: HTTP has none, for nobody hears it
 _RETRY = {429: "1", 503: "1"}
 _NO = {"description": "Refused, in words.", "content": {"application/json": {"example": {"error": "why"}}}}
@@ -88,7 +90,8 @@ def create_app(
     app.state.service = service
     app.include_router(router)
     app.mount("/page", StaticFiles(directory=PAGE))
-    app.add_middleware(Gate, metrics=service.metrics, hosts=hosts, token=token, most_bytes=service.limits.body)
+    most = {_PREDICT: service.limits.body, _ROW: service.limits.row}
+    app.add_middleware(Gate, metrics=service.metrics, hosts=hosts, token=token, most_bytes=most)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain_no)
@@ -152,7 +155,7 @@ async def test_example(request: Request, number: int) -> TestImage | TestRow:
     return row_of(subject, number) if isinstance(subject, TableSubject) else image_of(subject, number)
 
 
-@router.post("/api/predict", summary="Ask about an image.", responses=_REFUSALS, openapi_extra=_BODY)
+@router.post(_PREDICT, summary="Ask about an image.", responses=_REFUSALS, openapi_extra=_BODY)
 async def predict(request: Request, options: Annotated[Options, Query()]) -> Answer:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.startswith("image/"):
@@ -162,7 +165,7 @@ async def predict(request: Request, options: Annotated[Options, Query()]) -> Ans
     return await service.answer(_pixels(body) if kind == "application/json" else body, options)
 
 
-@router.post("/api/row", summary="Ask about a row, of a run on a table.", responses=_REFUSALS)
+@router.post(_ROW, summary="Ask about a row, of a run on a table.", responses=_REFUSALS)
 async def row(request: Request, sent: Row, asked: Annotated[Question, Query()]) -> RowAnswer | ValueAnswer:
     return await _service(request).answer_row(sent, asked)
 
@@ -181,6 +184,9 @@ def _pixels(body: bytes) -> Pixels:
     try:
         return Pixels.model_validate_json(body)
     except ValidationError as error:
+        if (count := error.error_count()) > _MOST_ERRORS:
+            words = f"the body has {count:,} entries that cannot be taken; see /api/openapi.json."
+            raise Refused(422, words) from error
         raise RequestValidationError(error.errors(include_url=False, include_context=False)) from error
 
 
@@ -194,7 +200,8 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     """What pydantic found first, as a sentence."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in ("query", "body")) or "the body"
+    parts = [] if first["type"] == "json_invalid" else first["loc"]  # of which loc says at what letter
+    place = ".".join(str(part) for part in parts if part not in ("query", "body")) or "the body"
     words = f"`{place}` cannot be taken: {first['msg'].rstrip('.')}; see /api/openapi.json."
     return JSONResponse({"error": printable(words)}, 422)
 

@@ -10,6 +10,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
+from tribayes._own_randomness import lent
 from tribayes.inference import ELBO, Gaussian, TrainingStep, parameter_groups
 from tribayes.nn.convert import to_bayesian
 from tribayes.posterior import Prior
@@ -83,8 +84,7 @@ def fitted(given: Points, deadline: float = math.inf) -> Band:
 
 def _trained(x: Tensor, y: Tensor, kl_weight: float, deadline: float) -> Ensemble:
     """Networks of the posterior of a small one, always from the same start: a slider changes nothing but itself."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with lent([torch.Generator().manual_seed(0)]):  # torch initialises by its global one
         network = nn.Sequential(nn.Linear(1, _HIDDEN), nn.SiLU(), nn.Linear(_HIDDEN, _HIDDEN), nn.SiLU())
         # a prior with a scale: with it the weight of the divergence shows, as a band that widens beyond the points
         model = to_bayesian(network.append(nn.Linear(_HIDDEN, 1)), prior=Prior(scale=_PRIOR), tau=0.1)

@@ -6,11 +6,12 @@ import ipaddress
 import json
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from time import perf_counter
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tribayes.serve.monitoring import LOGGER, Metrics
@@ -41,10 +42,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class _TooLong(Exception):
-    """More bytes came than were announced, or than are taken."""
-
-
 class Gate:
     """Checks host, origin, token and length before a request goes on; counts and logs it, without what it carries.
 
@@ -54,11 +51,11 @@ class Gate:
         hosts: names by which the server may be called, without port; a page of another name that was made to point
             here (DNS rebinding) is refused.
         token: what a caller has to show, None: nothing.
-        most_bytes: of a body.
+        most_bytes: of a body, by the path that it is sent to; of others the least of these.
     """
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, hosts: Collection[str], token: str | None, most_bytes: int
+        self, app: ASGIApp, metrics: Metrics, hosts: Collection[str], token: str | None, most_bytes: Mapping[str, int]
     ) -> None:
         self._app, self._metrics, self._token, self._most = app, metrics, token, most_bytes
         self._hosts = {name.lower() for name in hosts}
@@ -91,33 +88,25 @@ class Gate:
         if refused := self._refused(scope["path"], headers):
             await refuse(send, *refused)
             return
-        announced = headers.get("content-length", "0")
-        words = f"the body must have at most {self._most:,} bytes; send a smaller image."
-        if not announced.isdecimal() or int(announced) > self._most:
+        announced, come = headers.get("content-length", "0"), 0
+        most = self._most.get(scope["path"], min(self._most.values()))
+        words = f"the body must have at most {most:,} bytes; send a smaller one"
+        if not announced.isdecimal() or int(announced) > most:
             await _let_finish(receive)
-            await refuse(send, 413, words)
+            await refuse(send, 413, f"{words}.")
             return
-        come, begun = 0, False
 
         async def counting() -> Message:
             nonlocal come
             message = await receive()
             come += len(message.get("body", b""))
-            if come > self._most:
-                raise _TooLong
+            if come > most:
+                if message.get("more_body", False):  # else nothing more comes, and waiting for it would have no end
+                    await _let_finish(receive)
+                raise HTTPException(413, words)  # FastAPI, which reads the body, lets no other error through
             return message
 
-        async def noting(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, counting, noting)
-        except _TooLong:
-            if not begun:
-                await _let_finish(receive)
-                await refuse(send, 413, words)
+        await self._app(scope, counting, send)
 
     def _refused(self, path: str, headers: Headers) -> tuple[int, str] | None:
         """Status and words for a caller who may not come in."""

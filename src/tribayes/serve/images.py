@@ -20,7 +20,8 @@ MOST_SIDE = 1024  # of pixels that are sent as numbers
 _ENOUGH = 560  # pixels a side: larger pictures are made smaller first, which no network of these would notice
 
 Value = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Rows = Annotated[list[list[Value]], Field(min_length=1, max_length=MOST_SIDE)]
+Line = Annotated[list[Value], Field(max_length=MOST_SIDE, fail_fast=True)]  # else all of a million wrong ones are noted
+Rows = Annotated[list[Line], Field(min_length=1, max_length=MOST_SIDE, fail_fast=True)]
 
 
 class Pixels(BaseModel):
@@ -28,7 +29,7 @@ class Pixels(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    pixels: Rows | Annotated[list[Rows], Field(min_length=1, max_length=3)]
+    pixels: Rows | Annotated[list[Rows], Field(min_length=1, max_length=3, fail_fast=True)]
 
 
 def image_of_file(content: bytes, subject: Subject, options: Options) -> tuple[Tensor, list[str]]:

@@ -13,6 +13,9 @@ LOGGER = logging.getLogger("tribayes.serve")
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds: Prometheus' own
 
 
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # HTTP takes any word for one
+
+
 class _Lines(logging.Formatter):
     """One JSON object a line."""
 
@@ -44,8 +47,8 @@ class Metrics:
         self._sum, self._count = 0.0, 0
 
     def note(self, method: str, path: str, status: int, seconds: float) -> None:
-        """One request was answered. `path` is the route's, so that strangers' addresses make no new lines."""
-        self._requests[method, path, status] += 1
+        """One request was answered. `path` is the route's: neither strangers' addresses nor methods make new lines."""
+        self._requests[method if method in _METHODS else "other", path, status] += 1
         self._seconds.update(bound for bound in _BOUNDS if seconds <= bound)
         self._sum, self._count = self._sum + seconds, self._count + 1
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from tribayes._errors import refusal
 from tribayes.serve.app import LOCAL_NAMES, create_app
@@ -21,6 +25,35 @@ from tribayes.serve.table import TableSubject
 
 _CONNECTIONS = 256  # at once; more get 503
 _FAREWELL = 5  # seconds that answers under way are given
+_PATIENCE = 60.0  # seconds beside those of an answer, for a question to come and its answer to be taken
+_TOKEN = re.compile(r"[A-Za-z0-9._~-]+")  # what an address and a header carry as it is
+
+
+class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # uvicorn's, by h11 or by httptools
+    """A connection that is closed if it is without a question, or still with the same one, after some time.
+
+    Else a few hundred that say nothing, or a byte now and then, would keep everybody else out.
+    """
+
+    def __init__(self, *arguments: Any, patience: float, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._patience = patience
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self.loop.call_later(self._patience, self._look, self.cycle)
+
+    def _look(self, before: object) -> None:
+        """`cycle` is the question under way, or the one answered last."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is before:
+            self.transport.abort()
+        else:
+            self._look_again()
 
 
 class _Server(uvicorn.Server):
@@ -51,10 +84,14 @@ def serve(
         subject: what is asked.
         host: where to listen.
         port: 0 takes any that is free.
-        token: what a caller has to show.
+        token: what a caller has to show: letters, digits, and any of - . _ ~.
         names: further names by which the server is called.
         limits: of requests.
     """
+    limits = limits or Limits()
+    if token is not None and not _TOKEN.fullmatch(token):
+        requirement = "have letters, digits, and any of - . _ ~ alone, one or more"
+        raise refusal("--token", f"{len(token)} characters", requirement, "leave it out, and one is made")
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     listening = _listen(host, port)
@@ -64,6 +101,7 @@ def serve(
     app = create_app(subject, limits, token, hosts)
     config = uvicorn.Config(
         app,
+        http=partial(Impatient, patience=limits.seconds + _PATIENCE),  # type: ignore[arg-type]  # it is called, no more
         log_config=None,
         access_log=False,
         server_header=False,

@@ -14,18 +14,21 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from tribayes._errors import check_all, check_whole, refusal, wrong_type
+from tribayes._own_randomness import draws_by_itself, lent
 from tribayes.inference.fit import fit
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
 from tribayes.inference.memory import likelihood_of
 from tribayes.inference.objective import ELBO
 from tribayes.inference.optim import parameter_groups
 from tribayes.nn.convert import bayesian_modules, to_bayesian
+from tribayes.posterior.streams import Stream
 from tribayes.prediction.calibration import Calibration, calibrate
 from tribayes.tables.fitted import FittedTable
 from tribayes.tables.recipe import Recipe
@@ -35,6 +38,7 @@ SHARE = 0.2  # of the rows that are kept aside, and of the others that choose
 FEWEST, MOST = 40, 2000  # such rows and one more: 20 would do for 95 %, but as an average of very different cases
 ENOUGH = 3 * FEWEST  # rows in all to part them
 
+_CPU = torch.device("cpu")
 _ROUND = 20  # see _parted
 _START = 0.5  # of the noise, in units of the targets' spread
 _EPOCHS = 20  # at least
@@ -55,7 +59,8 @@ def fit_table(
         targets: (N,) whole numbers from 0 for classes; (N,) or (N, D) real numbers in any units for values.
         classes: how many there are; default, as many as occur.
         recipe: how to train; default `Recipe()`.
-        seed: of everything random. Torch's own random state is not touched.
+        seed: of everything random, any whole number. Torch's global random state stays what it is: it is lent to the
+            recipe's network while that is made, and to its training if the network draws by itself, as dropout does.
 
     Example:
         >>> x = torch.randn(200, 3)
@@ -69,20 +74,18 @@ def fit_table(
     _check(inputs, targets)
     if not isinstance(recipe, Recipe):
         raise wrong_type("recipe", recipe, "be a Recipe", "pass e.g. tb.tables.Recipe(steps=500)")
-    if not -(2**63) <= check_whole("seed", seed, "pass e.g. seed=0") < 2**64:
-        raise refusal("seed", seed, "have at most 64 bits, as torch's own", "pass e.g. seed=0")
+    seed = check_whole("seed", seed, "pass e.g. seed=0")
     if classes is not None:
         check_whole("classes", classes, "it counts them", least=2)
     if not targets.is_floating_point():
         classes = classes or int(targets.max()) + 1
     held = recipe.calibrate and _enough(len(inputs))
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        if not held:
-            return _Fitting(_Table.of(inputs, targets, classes), recipe, seed).plain()
-        aside, rest = _parted(len(inputs))
-        fitted = _Fitting(_Table.of(inputs[rest], targets[rest], classes), recipe, seed).chosen()
-        return fitted.conformalised(inputs[aside], targets[aside])
+    source = Stream((seed, "table")).generator(_CPU)
+    if not held:
+        return _Fitting(_Table.of(inputs, targets, classes), recipe, seed, source).plain()
+    aside, rest = _parted(len(inputs), source)
+    fitted = _Fitting(_Table.of(inputs[rest], targets[rest], classes), recipe, seed, source).chosen()
+    return fitted.conformalised(inputs[aside], targets[aside])
 
 
 @dataclass(frozen=True)
@@ -111,10 +114,11 @@ class _Table:
 
 
 class _Fitting:
-    """One table, one recipe; torch's random state is this fitting's own."""
+    """One table, one recipe, and where its random numbers come from."""
 
-    def __init__(self, table: _Table, recipe: Recipe, seed: int) -> None:
-        self._table, self._recipe, self._seed = table, recipe, seed
+    def __init__(self, table: _Table, recipe: Recipe, seed: int, source: torch.Generator) -> None:
+        self._table, self._recipe, self._seed, self._source = table, recipe, seed, source
+        self._trained = 0  # networks so far
 
     def plain(self) -> FittedTable:
         """All rows train, with the last of the candidates."""
@@ -129,7 +133,7 @@ class _Fitting:
 
     def _choice(self) -> tuple[float | str, Calibration, dict[float, float]]:
         """The candidate whose network, its widths set by the rows that judge, says most about them."""
-        judging, learning = _parted(len(self._table))
+        judging, learning = _parted(len(self._table), self._source)
         judges, samples = self._table[judging], min(_TRIAL_SAMPLES, self._recipe.samples)
         found: list[tuple[float, int, float | str, Calibration]] = []
         trials: dict[float, float] = {}
@@ -147,16 +151,23 @@ class _Fitting:
     def _train(self, table: _Table, weight: float | str) -> tuple[nn.Module, float]:
         """A trained network, and the weight of the divergence as a number."""
         recipe = self._recipe
-        network = recipe.network(table.inputs.shape[1], table.outputs).to(DTYPE)
-        model = to_bayesian(network).to(recipe.device)
+        stream = Stream((self._seed, "table network", self._trained))
+        self._trained += 1
+        own = [stream.generator(place) for place in dict.fromkeys([_CPU, torch.device(recipe.device)])]
+        with lent(own):  # torch initialises by its global generators
+            network = recipe.network(table.inputs.shape[1], table.outputs).to(DTYPE)
+        lending = lent(own) if draws_by_itself(network, table.inputs[:64]) else nullcontext()
+        model = to_bayesian(network, generator=stream.child("signs")).to(recipe.device)
         likelihood = self._likelihood()
         elbo = ELBO(likelihood, data_size=len(table), kl_weight=weight)
         groups = parameter_groups(model, recipe.lr, likelihood=likelihood, weight_decay=recipe.weight_decay)
         optimizer = torch.optim.AdamW(groups, fused=True)
-        batches = _Batches(table, max(recipe.batch_size, len(table) // _STEPS_AN_EPOCH))
+        batches = _Batches(table, max(recipe.batch_size, len(table) // _STEPS_AN_EPOCH), self._source)
         epochs = max(_EPOCHS, math.ceil(recipe.steps / len(batches)))
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(batches))
-        fit(model, elbo, batches, optimizer, epochs=epochs, scheduler=schedule, progress=False)
+        draws = stream.child("draws")
+        with lending:
+            fit(model, elbo, batches, optimizer, epochs=epochs, scheduler=schedule, generator=draws, progress=False)
         return model, elbo.weight()
 
     def _likelihood(self) -> Likelihood:
@@ -170,27 +181,27 @@ class _Fitting:
 
 
 class _Batches:
-    """Rows in a new order every epoch, by torch's random state; the last batch has what is left, unless it is one."""
+    """Rows in a new order every epoch; the last batch has what is left, unless it is one."""
 
-    def __init__(self, table: _Table, size: int) -> None:
-        self._table, self._count = table, max(1, round(len(table) / size))
+    def __init__(self, table: _Table, size: int, source: torch.Generator) -> None:
+        self._table, self._count, self._source = table, max(1, round(len(table) / size)), source
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows in torch.randperm(len(self._table)).tensor_split(self._count):
+        for rows in torch.randperm(len(self._table), generator=self._source).tensor_split(self._count):
             yield self._table.inputs[rows], self._table.targets[rows]
 
 
-def _parted(total: int) -> tuple[Tensor, Tensor]:
+def _parted(total: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
     """Random places: about a fifth, within bounds, and the others.
 
     One row less than a multiple of 20: a conformal threshold for 90 or 95 % then promises that, and not more, since the
     level is a whole number of ranks.
     """
     count = min(max(FEWEST, _ROUND * math.ceil(SHARE * total / _ROUND)), MOST) - 1
-    order = torch.randperm(total)
+    order = torch.randperm(total, generator=source)
     return order[:count], order[count:]
 
 

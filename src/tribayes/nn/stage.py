@@ -7,9 +7,12 @@ each of its Bayesian modules, in the order of `model.modules()`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_leaves
 
 from tribayes._errors import refusal
 from tribayes.nn.conversion import check_patterns, matches, pattern_list
@@ -77,7 +80,21 @@ class Stage:
             for module in self._modules:
                 module._given = None
             twin.hand_back()
+            if isinstance(self.model, DistributedDataParallel):
+                _keep_until_backward(twin, outputs)
         return outputs
+
+
+def _keep_until_backward(twin: Twin, outputs: Any) -> None:
+    """The backward pass of DistributedDataParallel may ask for what ran, by a weak reference: the graph holds it."""
+    for leaf in tree_leaves(outputs):
+        if isinstance(leaf, Tensor) and leaf.requires_grad:
+            leaf.register_hook(partial(_let_be, twin))
+
+
+def _let_be(held: Twin, gradient: Tensor) -> None:
+    """A hook that only holds a twin."""
+    del held, gradient
 
 
 def random_names(model: nn.Module) -> list[list[str]]:

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH ?= 2.11.0
 LOWEST := $(addprefix tests/,posterior nn inference prediction tables sklearn integrations plots report runs own serve)
-BENCHMARKS := draw step training prediction growth distributed memory
+BENCHMARKS := draw step large training prediction growth distributed memory
 
 .PHONY: help demo test lint types unit docs notebooks faults statistics large lowest audit bench reproduce results release clean
 
@@ -50,7 +50,7 @@ lowest:  ## the tests of the library and its extras with the lowest versions of 
 	$(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt torch==$(TORCH) \
 		-e '.[lightning,onnx,plot,serve,sklearn,table,tensorboard,transformers,wandb]' torchmetrics \
-		numpy httpx2 pytest pytest-timeout pytest-xdist
+		httpx2 pytest pytest-timeout pytest-xdist
 	build/lowest/bin/pytest -n auto --maxprocesses=4 --dist loadfile -W ignore::DeprecationWarning $(LOWEST)
 
 audit:  ## known weaknesses of everything in constraints.txt; says so where the advisory service is not reached
@@ -78,6 +78,7 @@ release: $(READY)  ## build sdist and wheel, check their metadata, install the w
 	build/release/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
 	cd build/release && bin/tribayes --version && bin/python -c 'import tribayes; print(tribayes.__file__)'
 	cd build/release && bin/tribayes experiments
+	cd build/release && bin/python -P -W error ../../tests/bare.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tribayes needs Python 3.11 or newer")'

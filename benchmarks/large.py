@@ -6,7 +6,8 @@ A step is forward in bf16 by autocast, loss with its divergence, backward and Ad
 `tribayes.TrainingStep` as a user calls it. On a GPU both are CUDA graphs, or neither is where one cannot be (GPT-2 of
 transformers waits for the GPU, to look whether its positions are those of packed texts); the two under
 DistributedDataParallel (one process) never are. Peaks of memory are of steps without a graph, each alone.
---seconds bounds the race of each network. A network is kept as soon as it has run. --quick runs miniatures.
+On a CPU they are left out unless they are named: a step is long there. --seconds bounds the race of each
+network. A network is kept as soon as it has run. --quick runs miniatures.
 """
 
 from __future__ import annotations
@@ -104,10 +105,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--network", action="append", choices=[task.name for task in TASKS], help="only this one")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of the race, for each network")
     arguments = command.parsed(parser, words)
+    on_gpu = arguments.device.type == "cuda"
     rows = {row["name"]: row for row in command.kept("large", arguments).get("networks", [])}
-    for task in MINIATURES if arguments.quick else TASKS:
-        if arguments.network and task.name not in arguments.network:
-            continue
+    named = arguments.network or ([task.name for task in TASKS] if arguments.quick or on_gpu else [])
+    if not named:
+        print("left out on a CPU unless they are named: --network gpt-2\n")
+    for task in [one for one in (MINIATURES if arguments.quick else TASKS) if one.name in named]:
         if task.needs and importlib.util.find_spec(task.needs) is None:
             print(f"{task.title}: not run, {task.needs} is not installed\n")
             continue

@@ -224,7 +224,7 @@ def test_importing_the_library_brings_in_torch_alone() -> None:
 
 def test_the_core_needs_only_what_a_bare_user_needs() -> None:
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert [re.split(r"\W", one)[0] for one in needed] == ["torch", "rich", "typer", "safetensors"]
+    assert [re.split(r"\W", one)[0] for one in needed] == ["torch", "rich", "typer", "safetensors", "numpy"]
 
 
 def test_the_design_says_what_every_extra_is_for() -> None:

@@ -1,11 +1,14 @@
-"""What the package index shows: README with links that lead somewhere from there, too."""
+"""What the package index shows, README with links that lead somewhere from there, too; and what is promised to stay."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from runpy import run_path
+
+import tribayes
 
 ROOT = Path(__file__).parent.parent
 LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
@@ -23,3 +26,12 @@ def test_every_link_of_the_readme_is_an_address() -> None:
         else:
             assert address == (f"{raw}/main/{place}" if picture else f"{home}/blob/main/{place}")
     assert LINK.sub("", readme) == LINK.sub("", shown)  # and nothing else has changed
+
+
+def test_the_policy_names_every_room_that_is_public() -> None:
+    policy = (ROOT / "docs" / "stability.md").read_text()
+    rooms = [path.parent.name for path in (ROOT / "src" / "tribayes").glob("*/__init__.py")]
+    listed = {room: set(getattr(import_module(f"tribayes.{room}"), "__all__", [])) for room in rooms}
+    assert len(listed) > 10
+    own = [room for room, names in listed.items() if not names <= set(tribayes.__all__)]
+    assert [room for room in own if f"`tribayes.{room}`" not in policy] == []

@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks import draw, prediction
 from benchmarks.contenders import NAMES
+from benchmarks.large_networks import TASKS
 from benchmarks.learners import COMPILED, DETERMINISTIC, OURS
 from benchmarks.performance import floors
 from benchmarks.performance.markdown import MISSING, by_name, mebibytes, micro, milli, notes, number, ratio
@@ -85,6 +86,24 @@ def training_part(result: Stored) -> str:
         rows.append([one["name"], f"{one['iterations']:,}", number(one["seconds"]), number(one["whole"]), spread])
     header = ["run", "iterations", "seconds", "seconds for 100,000", "seconds for 1,000 (quartiles)"]
     return markdown_table(header, rows)
+
+
+def large_part(result: Stored) -> str:
+    return "\n".join(_large_steps(row) for row in result["figures"]["networks"])
+
+
+def _large_steps(row: Mapping[str, Any]) -> str:
+    rows = []
+    for one in row["timings"]:
+        name = f"**{one['name']}**" if one["name"] == OURS else one["name"]
+        rows.append([name, milli(one["seconds"]), ratio(one["ratio"]), one["how"]])
+    plain, ours = (row["peaks"][name] for name in (DETERMINISTIC, OURS))
+    peak = f" Peak: {mebibytes(ours)} MiB, {ours / plain:.3f} × the plain {mebibytes(plain)}." if plain else ""
+    return (
+        f"**{row['title']}**, batch {row['batch']}, {row['random_weights']:,} random weights of {row['weights']:,}.\n\n"
+        + markdown_table(["step", "ms", "× deterministic (quartiles)", "how"], rows)
+        + f"\nUnder DDP {row['ddp_ratio']:.3f} × the plain network under it.{peak}\n"
+    )
 
 
 def prediction_part(result: Stored) -> str:
@@ -169,6 +188,9 @@ INTRODUCTIONS = {
     "`tribayes.TrainingStep` as a user calls it, guards included; on a GPU everyone's step is recorded, and its batch "
     "copied in. Compiled (`--compiled`): by `torch.compile`, whose own time is not counted. The floor is the plain "
     "step and the bytes beyond it. ResNet-50's rows are older than the default prior, and have the paper's.",
+    "large": f"A step of a large transformer, {' and '.join(task.title for task in TASKS)}: in bf16 by autocast, with "
+    "AdamW (fused). As CUDA graphs, or as they are where one cannot be; the two under DistributedDataParallel, in one "
+    "process, never. Peaks are of steps without a graph.",
     "training": "LeNet-100 by the trainer of `tribayes fit`, on made-up images of MNIST's size and number. Warm-up and "
     "capture are in the seconds; so is compiling (`--compiled`), with an empty cache.",
     "prediction": "Draws and passes until every probability is there. `tribayes.predict` also brings them to the host. "
@@ -186,6 +208,7 @@ INTRODUCTIONS = {
 TITLES = {
     "draw": "The draw",
     "step": "Training step",
+    "large": "Large transformers",
     "training": "A whole training",
     "prediction": "Prediction",
     "growth": "Growth",
@@ -195,6 +218,7 @@ TITLES = {
 PARTS: dict[str, Callable[[Stored], str]] = {
     "draw": draw_part,
     "step": step_part,
+    "large": large_part,
     "training": training_part,
     "prediction": prediction_part,
     "growth": growth_part,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from benchmarks import draw, prediction, training
+from benchmarks import draw, large, large_networks, prediction, training
 from benchmarks.learners import DETERMINISTIC, OURS
 from benchmarks.networks import TASKS
 from benchmarks.peers import PEERS
@@ -106,6 +106,16 @@ def peak_ratio(network: str) -> Callable[[Figures], Measured | None]:
     return figure
 
 
+def large_peak_ratio(network: str) -> Callable[[Figures], Measured | None]:
+    def figure(figures: Figures) -> Measured | None:
+        row = _network(figures, network)
+        if not row or not row["peaks"][OURS]:
+            return None
+        return Measured.once(row["peaks"][OURS] / row["peaks"][DETERMINISTIC])
+
+    return figure
+
+
 def _network(figures: Figures, name: str) -> Mapping[str, Any] | None:
     return next((row for row in figures["networks"] if row["name"] == name), None)
 
@@ -122,6 +132,10 @@ def _against_fastest(row: Mapping[str, Any]) -> Measured | None:
 
 _X = "× deterministic"
 _STEPS = {"resnet-18": 1.05, "resnet-50": 1.03, "lenet-100": 1.25, "cifar10-full": 1.25}
+_LARGE = (
+    ("training step", large.TARGETS["time"], step_ratio),
+    ("peak of a step", large.TARGETS["memory"], large_peak_ratio),
+)
 
 TARGETS = (
     Target("draw", "h200", "draw of 67 million weights, forward + backward", 450, "µs", draw_both),
@@ -132,6 +146,11 @@ TARGETS = (
     Target("step", "h200", "training step, every network", 1, "× the fastest peer", against_peers(*TASKS)),
     Target("step", "cpu", "training step, LeNet-100", 1.35, _X, step_ratio("lenet-100")),
     Target("step", "cpu", "training step, LeNet-100", 1, "× the fastest peer", against_peers("lenet-100")),
+    *(
+        Target("large", "h200", f"{words}, {task.title}", limit, _X, figure(task.name))
+        for words, limit, figure in _LARGE
+        for task in large_networks.TASKS
+    ),
     Target("training", "h200", "100,000 iterations of LeNet-100", 35, "s", run_seconds(training.RUNS[1][0])),
     Target("training", "h200", "the same, three seeds side by side", 50, "s", run_seconds(training.RUNS[2][0])),
     Target("prediction", "h200", "200 draws × 10,000 images, the fastest way", 0.25, "s", predict_seconds),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,7 +18,7 @@ import typer
 from tribayes._allocator import keep_freed_memory
 from tribayes._errors import refusal
 from tribayes._text import format_table, printable
-from tribayes.distributed import Lost, joined_by_torchrun
+from tribayes.distributed import Lost, joined_by_torchrun, processes
 from tribayes.own.answers import answer
 from tribayes.own.fitting import OwnRequest, data_named, train_own
 from tribayes.own.judging import compared, judge
@@ -162,6 +164,9 @@ def fit(
             if group.first:
                 print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {printable(request.place)}")
             raise typer.Exit(stopped.exit_code) from stopped
+        except Lost as lost:  # said at once: torchrun ends the processes that are left, while they leave the group
+            print(f"error: {lost}", file=sys.stderr, flush=True)
+            raise typer.Exit(1) from lost
     if not group.first:
         return
     folder = printable(trained.folder)
@@ -181,13 +186,14 @@ def evaluate(
 ) -> None:
     """Judge a run by its test images or rows: error, NLL, calibration, certain or not."""
     found, place = _opened(run), _device(device, threads)
-    if isinstance(found, OwnRun):
-        print(judge(found, found.network(place, network), samples, sys.stdout.isatty()))
-    else:
-        _, test = load_examples(found.setting, data_dir, place)
-        scores = found.evaluate(found.network(place), test, samples=samples, progress=sys.stdout.isatty())
-        print(ClassificationSummary.from_dict(scores))
-    print(f"\nWritten to {printable(found.path('evaluation.json'))}")
+    with _asking(found, place):
+        if isinstance(found, OwnRun):
+            _say(judge(found, found.network(place, network), samples, sys.stdout.isatty()))
+        else:
+            _, test = load_examples(found.setting, data_dir, place)
+            scores = found.evaluate(found.network(place), test, samples=samples, progress=sys.stdout.isatty())
+            _say(ClassificationSummary.from_dict(scores))
+        _say(f"\nWritten to {printable(found.path('evaluation.json'))}")
 
 
 @app.command()
@@ -207,10 +213,11 @@ def report(
         _device(device, threads),
         sys.stdout.isatty(),
     )
-    if isinstance(found, OwnRun):
-        print(printable(write_page(found, path, found.network(place, network), samples, progress)))
-    else:
-        print(printable(found.report(path, data_dir, place, samples, progress)))
+    with _asking(found, place):
+        if isinstance(found, OwnRun):
+            _say(printable(write_page(found, path, found.network(place, network), samples, progress)))
+        else:
+            _say(printable(found.report(path, data_dir, place, samples, progress)))
 
 
 @app.command()
@@ -234,15 +241,16 @@ def predict(
     as they are: MNIST, Fashion-MNIST and the digits show light strokes on a dark ground.
     """
     found, place = _opened(run), _device(device, threads)
-    if isinstance(found, OwnRun):
-        path, said = answer(found, images, out, found.network(place, network), samples, sys.stdout.isatty())
-        print("\n".join([*said, printable(path)]))
-        return
-    from tribayes.recipes.image_files import ask_about  # needs Pillow and matplotlib
+    with _asking(found, place):
+        if isinstance(found, OwnRun):
+            path, said = answer(found, images, out, found.network(place, network), samples, sys.stdout.isatty())
+            _say("\n".join([*said, printable(path)]))
+            return
+        from tribayes.recipes.image_files import ask_about  # needs Pillow and matplotlib
 
-    folder = run / "predictions" if out is None else out
-    for verdict in ask_about(found, images, folder, data_dir, place, samples):
-        print(verdict)
+        folder = run / "predictions" if out is None else out
+        for verdict in ask_about(found, images, folder, data_dir, place, samples):
+            print(verdict)
 
 
 @app.command()
@@ -306,6 +314,22 @@ def elsewhere(context: typer.Context) -> None:
 def _opened(folder: Path) -> RecipeRun | OwnRun:
     """The run in a folder, as what it is."""
     return OwnRun.open(folder) if is_own(Run.open(folder).config) else RecipeRun.open(folder)
+
+
+@contextmanager
+def _asking(run: RecipeRun | OwnRun, place: torch.device) -> Iterator[None]:
+    """What torchrun has started asks a run on one's own data together; those of the catalogue ask one process."""
+    with joined_by_torchrun(on_gpu=place.type == "cuda") as group:
+        if not (group.alone or isinstance(run, OwnRun)):
+            requirement = "be asked by one process: only runs on your own data are shared out"
+            raise refusal("RUN", str(run.folder), requirement, "leave torchrun out")
+        yield
+
+
+def _say(words: object) -> None:
+    """Print, in the first of several processes."""
+    if processes().first:
+        print(words)
 
 
 def _check_options(own: bool, **given: Any) -> None:

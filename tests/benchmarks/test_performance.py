@@ -126,7 +126,7 @@ def test_what_an_earlier_version_was_measured_with_says_so(results: Path, tmp_pa
 
 
 def test_the_page_can_be_made_without_any_file(tmp_path: Path) -> None:
-    assert document(tmp_path).count("Not measured yet.") == 7
+    assert document(tmp_path).count("Not measured yet.") == 8
 
 
 def test_the_committed_page_is_up_to_date() -> None:

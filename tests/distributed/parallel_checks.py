@@ -59,13 +59,13 @@ def coins(rank: int, _: Path) -> dict[str, Tensor]:
     return trained(DistributedDataParallel(model), share_of(rank), rule="paper", generator=None)
 
 
-def mean_of_gradients(rank: int, _: Path) -> dict[str, Tensor]:
+def mean_of_gradients(options: dict[str, Any], rank: int, _: Path) -> dict[str, Tensor]:
     """A loop of one's own; the second process's parameters are wrong at first, and the first's must win."""
     model = bayesian()
     if rank:
         with torch.no_grad():
             model.module.first.weight.add_(1.0)
-    parallel = DistributedDataParallel(model)
+    parallel = DistributedDataParallel(model, **options)
     tb.stabilise_(parallel)
     own_loss(parallel, rank).backward()
     optimizer_of(model, "sgd").step()
@@ -105,6 +105,7 @@ def refusals(rank: int, folder: Path) -> dict[str, str]:
         "reduced": refusal_of(lambda: ask(keep_samples=False)),
         "loader": refusal_of(lambda: tb.distributed.predict(plain_model(), [data()], over="examples")),
         "batch": refusal_of(lambda: trained_in(run, batch_size=3)),
+        "static": refusal_of(lambda: own_loss(DistributedDataParallel(bayesian(), static_graph=True), 0)),
     }
 
 
@@ -176,7 +177,8 @@ CHECKS: dict[str, Check] = {
     "same draw": same_draw,
     "own draws": own_draws,
     "coins": coins,
-    "mean of gradients": mean_of_gradients,
+    "mean of gradients": partial(mean_of_gradients, {}),
+    "mean of gradients, looking for unused": partial(mean_of_gradients, {"find_unused_parameters": True}),
     "alone under DDP": alone_under_ddp,
     "parallel refusals": refusals,
     "run": run_together,

@@ -60,7 +60,9 @@ def test_the_coins_of_the_paper_s_rule_agree(by_two: Found) -> None:
     assert same_tensors(*by_two["coins"])
 
 
-def test_a_loop_of_one_s_own_steps_along_the_mean_of_the_gradients(by_two: Found) -> None:
+@pytest.mark.parametrize("way", ["", ", looking for unused"])
+def test_a_loop_of_one_s_own_steps_along_the_mean_of_the_gradients(by_two: Found, way: str) -> None:
+    """Also where torch looks for parameters without a gradient, as transformers' Trainer lets it by default."""
     model = bayesian()
     tb.stabilise_(model)
     gradients = [torch.autograd.grad(own_loss(model, rank), list(model.parameters())) for rank in range(2)]
@@ -68,7 +70,7 @@ def test_a_loop_of_one_s_own_steps_along_the_mean_of_the_gradients(by_two: Found
         assert not torch.equal(*parts)
         parameter.grad = torch.stack(parts).mean(0)
     optimizer_of(model, "sgd").step()
-    for found in by_two["mean of gradients"]:
+    for found in by_two[f"mean of gradients{way}"]:
         close(found, state_of(model))
 
 
@@ -95,6 +97,7 @@ def test_what_cannot_be_shared_is_refused(by_two: Found) -> None:
     assert "quantiles of some of the draws cannot be merged" in found["reduced"]
     assert 'pass over="samples" for a loader' in found["loader"]
     assert "must be a multiple of the 2 processes that share it; choose e.g. 4." in found["batch"]
+    assert "leave it out, or take steps by tb.TrainingStep" in found["static"]
 
 
 def test_a_run_of_two_processes_is_that_of_one(by_two: Found, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 import torch
 
 from tests.distributed.processes import needs_gloo
+from tests.own.cases import fit, rows_of, write_csv
+from tests.recipes.small import tribayes
 from tribayes.recipes.recipe_run import RecipeRun, Request, train_as_asked
 from tribayes.runs.folder import read_tensors
 
@@ -62,7 +65,55 @@ def test_two_processes_of_torchrun_train_what_one_does(tmp_path: Path) -> None:
     torch.testing.assert_close(two, one, rtol=1e-4, atol=1e-6)
 
 
+DIES = """
+import os
+import sys
+from tests.recipes.killed import disturb
+from tribayes.cli import main
+
+if os.environ["RANK"] == "1":
+    disturb("step", 30)
+sys.argv = ["tribayes", *sys.argv[1:]]
+main()
+"""
+
+
+def test_who_is_left_by_a_process_that_dies_says_so(tmp_path: Path) -> None:
+    """Before torchrun ends it, too, which is a tenth of a second later."""
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    (tmp_path / "dies.py").write_text(DIES)
+    words = ["fit", "digits", "--iterations", "2000", "--run", str(tmp_path / "run"), "--device", "cpu"]
+    done = _torchrun("--", str(tmp_path / "dies.py"), *words, "--checkpoint-seconds", "0")
+    assert done.returncode != 0
+    assert "error: process 0 of 2 waited in vain for another one" in done.stderr
+    assert f"the run in {tmp_path / 'run'} is cut short: the same program continues" in done.stderr
+    assert RecipeRun.open(tmp_path / "run").checkpoint.is_file()
+
+
+def test_two_processes_of_torchrun_answer_as_one_does(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="tables are read with pandas")
+    table, run = write_csv(tmp_path / "people.csv", rows_of(80)), tmp_path / "run"
+    assert fit(table, run, "--target", "price").code == 0
+    for command in (["predict", run, table], ["evaluate", run]):
+        assert tribayes(*command, "--samples", 5, "--threads", 1).code == 0
+    kept = {path: path.read_bytes() for path in (run / "predictions" / "people.csv", run / "evaluation.json")}
+    for command in (["predict", run, table], ["evaluate", run]):
+        for path in kept:
+            path.unlink(missing_ok=True)
+        done = _torchrun("-m", "--", "tribayes", *map(str, command), "--samples", "5", "--threads", "1")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count(str(run)) == 1  # the first process speaks for both
+        (written,) = [path for path in kept if path.exists()]
+        assert _timeless(written.read_bytes()) == _timeless(kept[written])
+
+
+def _timeless(content: bytes) -> bytes:
+    return re.sub(rb'"time": "[^"]*"', b"", content)
+
+
 def _torchrun(*words: str) -> subprocess.CompletedProcess[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    here = str(Path(__file__).parents[2])  # for what imports the tests
+    path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     return subprocess.run([*launcher, *words], env=environment, capture_output=True, text=True, timeout=120)

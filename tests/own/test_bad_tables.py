@@ -57,6 +57,10 @@ BAD: dict[str, tuple[Change, str]] = {
         "be known in some rows, but it is empty",
     ),
     "ten rows": (lambda t: t[:11], "`DATA` (='10 rows') must have at least 60 rows with a target"),
+    "prices with their sign": (
+        lambda t: [t[0], *(cell(x, 4, "$" + x.split(",")[4]) for x in t[1:])],
+        "which 'price' is not; its cells look like numbers, but not as they are read, such as '$",
+    ),
     "a header alone": (lambda t: t[:1], "must have rows below its header"),
     "nothing": (lambda _: [""], "must begin with a line of column names"),
     "two columns of one name": (
@@ -82,6 +86,14 @@ CLASSES: dict[str, tuple[Change, str]] = {
     "a class that is called nothing": (
         lambda t: [t[0], *(cell(x, 5, "None" if x.endswith("yes") else "no") for x in t[1:])],
         "but all rows that have one are 'no'; choose another; empty cells and the words NA, nan, null and None say",
+    ),
+    "ten rows of ten kinds": (
+        lambda t: [t[0], *(cell(x, 5, str(n)) for n, x in enumerate(t[1:11]))],
+        "at least 60 rows",
+    ),
+    "prices as classes": (
+        lambda t: [t[0], *(cell(x, 5, f"${n}.50") for n, x in enumerate(t[1:]))],
+        "but '$0.50' has 1; its cells look like numbers, but not as they are read, such as '$0.50': write 1234.5.",
     ),
     "a class of one row": (lambda t: [*t[:5], cell(t[5], 5, "perhaps"), *t[6:]], "but 'perhaps' has 1; gather more"),
 }

@@ -38,6 +38,7 @@ def values(table: Path) -> Path:
     folder = table.parent / "values"
     answer = tribayes("fit", table, "--target", "price", "--ignore", "dear", "--run", folder, "--iterations", 150)
     assert (answer.code, answer.err) == (0, "")
+    assert "'price' is learned as a number\nlearned from numbers: 'height'; words: 'colour'\n" in answer.out
     assert "column 'id' is left out: it has 200 different words, more than 100" in answer.out
     assert "column 'always' is left out: it says the same in all training rows" in answer.out
     assert "120 rows were trained on, 40 others set the widths of intervals and sets (calibration)" in answer.out
@@ -234,6 +235,12 @@ def test_a_resumed_run_is_the_one_that_was_begun(table: Path, classes: Path) -> 
     assert "be 0, as" in complaint("fit", "--resume", "--run", classes, "--seed", 3)
     assert "be 30, as" in complaint("fit", table, "--resume", "--run", classes, "--iterations", 31)
     assert "be a new or empty folder" in complaint("fit", table, "--target", "dear", "--run", classes)
+    again = ("fit", table, "--resume", "--run", classes, "--target")
+    assert tribayes(*again, "dear", "--ignore", "price").code == 0
+    assert "`--target` (='price') must be 'dear', as" in complaint(*again, "price")
+    assert "`--ignore` (='height') must be a column that" in complaint(*again, "dear", "--ignore", "height")
+    other = write_csv(table.parent / "others.csv", rows_of())
+    assert "`DATA` (='others') must be 'people', as" in complaint("fit", other, "--resume", "--run", classes)
 
 
 def test_a_schema_that_was_changed_is_refused(classes: Path, tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.own.cases import rows_of, write_csv
 from tribayes.own import table_file
-from tribayes.own.columns import NUMBER, kind_of, numbers_of, words_of
+from tribayes.own.columns import CATEGORY, NUMBER, kind_of, numbers_of, words_of
 from tribayes.own.csv_file import check_csv
-from tribayes.own.target import class_indices, task_of
+from tribayes.own.schema import Schema
+from tribayes.own.target import Target, class_indices, task_of
 
 pandas = pytest.importorskip("pandas", reason="tables are read with pandas")
 
@@ -104,3 +106,36 @@ def test_an_empty_line_is_no_row_unless_it_may_be_one(tmp_path: Path) -> None:
     data.write_text("a\n1\n\n3\n")
     with pytest.raises(ValueError, match=r'have no empty line between its rows of one cell, but line 3 is; write ""'):
         check_csv(data, columns=1)
+
+
+DOUBTS = {
+    "most are numbers": ([*map(str, range(60)), *["unknown"] * 40], "most of its cells are numbers, but not 'unknown'"),
+    "shares": ([f"{n % 9} %" for n in range(90)], "look like numbers, but not as they are read, such as '0 %'"),
+    "grades": (["a", "b", "1"] * 30, ""),
+}
+
+
+@pytest.mark.parametrize("name", DOUBTS)
+def test_words_that_may_be_meant_as_numbers_are_taken_for_words_with_a_remark(name: str) -> None:
+    cells, words = DOUBTS[name]
+    kind, doubt = kind_of(name, pandas.Series(cells * 2))
+    assert kind == CATEGORY
+    assert words in doubt
+    assert bool(words) == bool(doubt)
+    said = Schema.learned(pandas.DataFrame({name: cells * 2}), torch.arange(10))[1]
+    assert said == [
+        f"learned from words: {name!r}",
+        *([f"column {name!r} is taken for words; {doubt}"] if doubt else []),
+    ]
+
+
+def test_what_a_target_is_learned_as_is_said() -> None:
+    assert Target("y").words == "'y' is learned as a number"
+    assert Target("y", ("0", "1")).words == "'y' is learned as 2 classes: '0', '1'"
+    grades = tuple(map(str, range(20)))
+    assert Target("y", grades).words.startswith("'y' is learned as 20 classes: '0', '1', '2'")
+    assert Target("y", grades).words.endswith("'11', …; --task regression learns a number")
+
+
+def test_blanks_around_a_word_are_no_part_of_it() -> None:
+    assert words_of(pandas.Series(["yes", "yes ", " yes", None])) == ["yes", "yes", "yes", None]

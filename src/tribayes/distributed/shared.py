@@ -51,7 +51,8 @@ def predict(
         assert own is not None
         return own
     parts: list[Predictive | None] = [None] * group.count
-    torch.distributed.all_gather_object(parts, own)
+    with group.watched():
+        torch.distributed.all_gather_object(parts, own)
     return Predictive.merge([one for one in parts if one is not None], along=over)
 
 

@@ -27,6 +27,7 @@ from tribayes.inference.estimator import check_estimator, sampled_outputs
 from tribayes.inference.finite import check_examples
 from tribayes.inference.likelihood import Likelihood
 from tribayes.inference.memory import remember
+from tribayes.inference.processes import check_passes
 from tribayes.nn.answer import Output, check_output, counted, remember_output
 from tribayes.nn.calling import Home, arguments_of
 from tribayes.nn.convert import bayesian_modules
@@ -80,6 +81,8 @@ class Objective(nn.Module, ABC):
         arguments, a Mapping or a dataclass for named ones. Arrays of other libraries are tensors here, too."""
         check_module("model", model)
         stage = self.stage(model)
+        if isinstance(stage, Stage):
+            check_passes(model)
         if not (isinstance(inputs, Tensor) and isinstance(targets, Tensor)):
             home = Home.of(model)
             inputs, targets = home.arguments(inputs), home.place("targets", targets)

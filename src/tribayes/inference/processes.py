@@ -54,6 +54,13 @@ def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         raise refusal("optimizer", "SGD(fused=True)", requirement, "leave fused out, or use AdamW")
 
 
+def check_passes(model: nn.Module) -> None:
+    """Refuse a parallel model that counts on the same modules in every pass, where each pass has a twin of its own."""
+    if isinstance(model, DistributedDataParallel) and model.static_graph:
+        requirement = "be False where the objective is called by itself, which runs other copies of modules each time"
+        raise refusal("static_graph", True, requirement, "leave it out, or take steps by tb.TrainingStep")
+
+
 def is_parallel(model: nn.Module) -> bool:
     """Whether several processes train this model, which no CUDA graph is made for."""
     return isinstance(model, DistributedDataParallel) or holds_shards(model)

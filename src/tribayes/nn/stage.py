@@ -7,10 +7,13 @@ each of its Bayesian modules, in the order of `model.modules()`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import is_
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_leaves
 
 from tribayes._errors import refusal
 from tribayes.nn.conversion import check_patterns, matches, pattern_list
@@ -80,6 +83,8 @@ class Stage:
                 module._given = None
             if twin.hand_back() and self._twin is not None:
                 self._made_of = twin.made_of()
+            if isinstance(self.model, DistributedDataParallel):
+                _keep_until_backward(twin, outputs)
         return outputs
 
     def _is_outdated(self) -> bool:
@@ -88,6 +93,18 @@ class Stage:
             return False
         made_of = self._twin.made_of()
         return self._sharded or len(made_of) != len(self._made_of) or not all(map(is_, made_of, self._made_of))
+
+
+def _keep_until_backward(twin: Twin, outputs: Any) -> None:
+    """The backward pass of DistributedDataParallel may ask for what ran, by a weak reference: the graph holds it."""
+    for leaf in tree_leaves(outputs):
+        if isinstance(leaf, Tensor) and leaf.requires_grad:
+            leaf.register_hook(partial(_let_be, twin))
+
+
+def _let_be(held: Twin, gradient: Tensor) -> None:
+    """A hook that only holds a twin."""
+    del held, gradient
 
 
 def random_names(model: nn.Module) -> list[list[str]]:

@@ -15,6 +15,7 @@ from tribayes._errors import refusal
 from tribayes._files import make_folder, shortened, store
 from tribayes._progress import progress_bar
 from tribayes._text import printable
+from tribayes.distributed.processes import processes
 from tribayes.nn.module import BayesianModule
 from tribayes.own.image_folder import images_in, read_images
 from tribayes.own.own_run import LEVEL, OwnRun
@@ -57,7 +58,10 @@ class _Question(NamedTuple):
 def answer(
     run: OwnRun, files: Sequence[Path], out: Path | None, model: BayesianModule, samples: int, progress: bool
 ) -> tuple[Path, list[str]]:
-    """Write the table of answers to `out`, by default into the run's folder; and what is to be said about it."""
+    """Write the table of answers to `out`, by default into the run's folder; and what is to be said about it.
+
+    Several processes ask together, and the first writes.
+    """
     question = _Question.about(files, run.form)
     path = out or run.path("predictions") / question.file
     if path.is_dir() or path.resolve() in {file.resolve() for file in files}:
@@ -65,15 +69,16 @@ def answer(
     text = StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([question.first, *(CLASSES if run.form.target.classes else VALUES), "remark"])
-    with progress_bar("asking", len(question.inputs), progress) as advance:
+    with progress_bar("asking", len(question.inputs), progress and processes().first) as advance:
         for start in range(0, len(question.inputs), _AT_ONCE):
             lines = _lines(run, model, question, slice(start, start + _AT_ONCE), samples)
             for row, line in enumerate(lines, start):
                 cells = [question.names[row], *line, question.strange.get(row, "")]
                 writer.writerow([inert(cell) for cell in cells])
                 advance()
-    make_folder(path.parent)
-    store(path, text.getvalue().encode())
+    if processes().first:
+        make_folder(path.parent)
+        store(path, text.getvalue().encode())
     return path, _said(question)
 
 

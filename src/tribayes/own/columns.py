@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ NUMBER, CATEGORY = "number", "category"
 MOST_CATEGORIES = 100
 MOST_SPREADS = 1e6  # between a value and the mean: what lies farther is a mistake, and float32 overflows by its square
 
+_MOST, _LISTED = 0.5, 12
+
 _DATE = r"\s*\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?"
 _WRITTEN_NUMBER = r"\s*[-+$€£]?\s*\d[\d.,' ]*[%$€£]?\s*"
 _IS_DATE = "dates are neither numbers nor categories: make e.g. a column of days of them"
@@ -21,6 +24,8 @@ _IS_DATE = "dates are neither numbers nor categories: make e.g. a column of days
 
 def kind_of(name: str, values: Any) -> tuple[str | None, str]:
     """Its kind; or None, and why the column is left out. A column of numbers with a few words in it is refused.
+
+    Words that may have been meant as numbers come with that doubt.
 
     >>> import pandas
     >>> kind_of("age", pandas.Series([31, 45, None])), kind_of("colour", pandas.Series(["red", "blue", "red"] * 5))
@@ -47,18 +52,35 @@ def kind_of(name: str, values: Any) -> tuple[str | None, str]:
         return NUMBER, ""
     if is_number.mean() >= MIXED:
         raise _mixed(name, given, ~is_number)
-    cells = given.astype(str)
+    words, doubt = given.astype(str).nunique(), doubt_of(given)
+    if doubt == _IS_DATE:
+        return None, doubt
+    if words > MOST_CATEGORIES:
+        return None, doubt or f"it has {words:,} different words, more than {MOST_CATEGORIES}"
+    if 2 * words > len(given):
+        return None, doubt or "nearly every row has a word of its own, as of names or free text"
+    return CATEGORY, doubt
+
+
+def doubt_of(values: Any) -> str:
+    """What words may have been meant as: dates, or numbers; nothing where they are words, or all are numbers.
+
+    >>> import pandas
+    >>> doubt_of(pandas.Series(["1", "2.5", "unknown"]))
+    "most of its cells are numbers, but not 'unknown': leave unknown cells empty"
+    """
+    given = values.dropna()
+    is_number, cells = _numbers(given).notna(), given.astype(str)
+    if is_number.all():
+        return ""
     if cells.str.fullmatch(_DATE).mean() >= MIXED:
-        return None, _IS_DATE
-    words = cells.nunique()
-    own_words, many = 2 * words > len(given), words > MOST_CATEGORIES
-    if (own_words or many) and cells.str.fullmatch(_WRITTEN_NUMBER).mean() >= MIXED:
-        return None, f"its cells look like numbers, but not as they are read, such as {cells.iloc[0]!r}: write 1234.5"
-    if many:
-        return None, f"it has {words:,} different words, more than {MOST_CATEGORIES}"
-    if own_words:
-        return None, "nearly every row has a word of its own, as of names or free text"
-    return CATEGORY, ""
+        return _IS_DATE
+    if cells.str.fullmatch(_WRITTEN_NUMBER).mean() >= MIXED:
+        first = cells[~is_number].iloc[0]
+        return f"its cells look like numbers, but not as they are read, such as {first!r}: write 1234.5"
+    if is_number.mean() > _MOST:
+        return f"most of its cells are numbers, but not {cells[~is_number].iloc[0]!r}: leave unknown cells empty"
+    return ""
 
 
 def numbers_of(name: str, values: Any) -> Tensor:
@@ -75,13 +97,16 @@ def numbers_of(name: str, values: Any) -> Tensor:
 
 
 def words_of(values: Any) -> list[str | None]:
-    """The column as words, None where a value is missing; whole numbers have all their digits, and no point."""
+    """The column as words, None where a value is missing; whole numbers have all their digits, and no point.
+
+    Blanks around a word belong to no word.
+    """
     types = pandas().api.types
     missing = values.isna().tolist()
     if types.is_float_dtype(values):
         texts = [_number_text(value) for value in values.astype("float64").tolist()]
     else:
-        texts = values.astype(str).tolist()
+        texts = values.astype(str).str.strip().tolist()
     return [None if gone else text for gone, text in zip(missing, texts, strict=True)]
 
 
@@ -91,6 +116,15 @@ def _number_text(value: float) -> str:
         return str(int(value))
     short = f"{value:.15g}"
     return short if float(short) == value else repr(value)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of some names, for a sentence.
+
+    >>> listed(["age", "sex"])
+    "'age', 'sex'"
+    """
+    return ", ".join(map(repr, names[:_LISTED])) + (", …" if len(names) > _LISTED else "")
 
 
 def check_within(name: str, values: Any, scaled: Tensor) -> None:

@@ -17,6 +17,7 @@ from tribayes.own.networks import build_network, check_network
 from tribayes.own.own_run import OwnRun
 from tribayes.own.own_trainer import chosen_weight
 from tribayes.own.prepared import Form, Prepared, as_examples, prepare_images, prepare_table
+from tribayes.own.schema import Schema
 from tribayes.own.setting import IMAGES, MLP, RESNET, TABLE, OwnSetting
 from tribayes.own.table_file import TABLE_ENDINGS
 from tribayes.recipes.experiments import EXPERIMENTS
@@ -137,6 +138,8 @@ def _resumed(request: OwnRequest) -> OwnRun:
     run = OwnRun.open(request.place)
     setting = run.setting
     said: dict[str, tuple[Any, Any]] = {
+        "DATA": (request.name if request.data else None, setting.name),
+        "--target": (request.target, run.form.target.name),
         "--seed": (request.seed, run.seed),
         "--threads": (request.threads, run.threads),
         "--device": (None if request.device == "auto" else request.device, run.device),
@@ -145,6 +148,10 @@ def _resumed(request: OwnRequest) -> OwnRun:
     }
     said |= {f"--set {key}": (value, getattr(setting, key)) for key, value in request.changes.items()}
     check_said_again(said, run.folder)
+    learned = [column.name for column in run.form.inputs.columns] if isinstance(run.form.inputs, Schema) else []
+    for name in {*request.ignore}.intersection(learned):
+        remedy = "leave it out, or start anew without --resume in another folder"
+        raise refusal("--ignore", name, f"be a column that {run.folder} does not learn from", remedy)
     if setting.network not in (MLP, RESNET) and request.network is None and not run.finished:
         remedy = f"pass --network {setting.network} again if you trust it: its code is run"
         raise refusal("--network", None, "be said again: no file says what is run", remedy)

@@ -45,6 +45,12 @@ class Pixels:
         _, channels, height, width = images.shape
         return cls((channels, height, width), tuple(means), tuple(spread or 1.0 for spread in spreads))
 
+    @property
+    def words(self) -> str:
+        """What images become."""
+        channels, height, width = self.shape
+        return f"images become {width}×{height}, {'grey' if channels == 1 else 'in colour'}; --set size=N chooses"
+
     def scaled(self, images: Tensor) -> Tensor:
         """uint8 images as the network takes them: float32, of mean 0 and standard deviation 1 in training."""
         mean, std = (torch.tensor(values).view(-1, 1, 1).to(images.device) for values in (self.mean, self.std))
@@ -105,7 +111,7 @@ class FoundImages:
             deeper += [f"{name}/{printable(inner.name)}" for inner in folders_in(place) if any(images_in(inner)[0])]
         if len(found) < 2:
             requirement = f"have a sub-folder of images for each class, two or more, but it has {len(found)}"
-            raise refusal("DATA", str(folder), requirement, _remedy(folder))
+            raise refusal("DATA", str(folder), requirement, _remedy(folder, others))
         rare = min(found, key=lambda name: len(found[name]))
         if len(found[rare]) < FEWEST_PER_CLASS:
             requirement = f"have {FEWEST_PER_CLASS} images or more of each class, but {rare!r} has {len(found[rare])}"
@@ -123,12 +129,13 @@ class FoundImages:
         return cls(tuple(found), files, torch.tensor(labels), tuple(notes))
 
 
-def _remedy(folder: Path) -> str:
+def _remedy(folder: Path, others: int) -> str:
     """What to do about a folder without classes: the classes may lie one deeper, as in train/cat, train/dog."""
     for place in folders_in(folder):
         if sum(bool(images_in(inner)[0]) for inner in folders_in(place)) > 1:
             return f"pass {str(place)!r}, which has them"
-    return f"sort images ({', '.join(ENDINGS[:3])}, …) into them"
+    found = f"; {others:,} files in its sub-folders have other endings" if others else ""
+    return f"sort images ({', '.join(ENDINGS)}) into them{found}"
 
 
 def folders_in(folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tribayes._errors import is_number, refusal
 from tribayes._text import format_table, level_text, percent, printable
+from tribayes.distributed.processes import processes
 from tribayes.nn.module import BayesianModule
 from tribayes.own.own_run import LEVEL, SAMPLES, OwnRun, in_units_of
 from tribayes.prediction import ClassificationSummary, ClassPredictive, Predictive, RegressionPredictive
@@ -19,13 +20,14 @@ from tribayes.runs.folder import RunFolder
 
 
 def judge(run: OwnRun, model: BayesianModule, samples: int = SAMPLES, progress: bool = False) -> str:
-    """The scores of a run on its test rows, in words; they are kept in evaluation.json."""
+    """The scores of a run on its test rows, in words; they are kept in evaluation.json, by the first process."""
     pred, truth = tested(run, model, samples, progress)
     held = promised(run, pred, truth)
     assert isinstance(pred, ClassPredictive | RegressionPredictive)
     summary = pred.summary(truth, LEVELS)
     scores = {"task": run.setting.task, **summary.as_dict(), "conformal": held}
-    run.save_evaluation(scores, next(model.parameters()).device)
+    if processes().first:
+        run.save_evaluation(scores, next(model.parameters()).device)
     return f"{summary}\n\n{promise_in_words(held)}"
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tribayes import distributed
 from tribayes._errors import refusal
 from tribayes._files import make_folder, read_json, store_json
 from tribayes._tensor_files import digest, unusable
@@ -25,10 +26,10 @@ from tribayes.nn.module import BayesianModule
 from tribayes.own.own_trainer import OwnTrainer, build_model
 from tribayes.own.prepared import Form, Prepared, as_examples
 from tribayes.own.setting import MLP, RESNET, OwnSetting
-from tribayes.posterior.streams import Stream
 from tribayes.prediction import Conformal, Predictive, RegressionPredictive, calibrate, conformalise, predict
 from tribayes.prediction.source import Kept
 from tribayes.runs import Examples, Run, Session
+from tribayes.runs.evaluation import seed_of_answers
 from tribayes.runs.folder import EXAMPLES, SCHEMA, check_free
 from tribayes.runs.records import is_of
 from tribayes.runs.session import CHECKPOINT_SECONDS
@@ -37,7 +38,6 @@ LEVEL = 0.95
 SAMPLES = 200
 
 _DAMAGED = "restore it, or start anew in another folder"
-_STREAM = 4  # of the tree of seeds, as of every run's evaluation
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,12 @@ class OwnRun(Run):
         return self.path(name)
 
     def ask(self, model: BayesianModule, inputs: Tensor, samples: int = SAMPLES, progress: bool = False) -> Predictive:
-        """What sampled networks say, in the units of the table; the same networks for the same seed."""
-        seed = Stream((self.seed, _STREAM)).number
-        return in_units(predict(model, inputs, samples, seed=seed, progress=progress), self.form)
+        """What sampled networks say, in the units of the table; the same networks for the same seed.
+
+        Several processes share the networks out: all of them call this, and each gets the whole answer.
+        """
+        said = distributed.predict(model, inputs, samples, seed=seed_of_answers(self.seed), progress=progress)
+        return in_units(said, self.form)
 
 
 class OwnSession(Session):
@@ -152,8 +155,8 @@ class OwnSession(Session):
         assert self.test is not None
         model, held_out, seed = self.trainer.model, self.test, self.run.seed
         told = calibrate(model, held_out.inputs, held_out.targets, seed=seed, progress=False)
-        assert isinstance(held_out.inputs, Tensor)
-        pred, truth = self.run.ask(model, held_out.inputs), in_units_of(held_out.targets, self.run.form)
+        said = predict(model, held_out.inputs, SAMPLES, seed=seed_of_answers(seed), progress=False)
+        pred, truth = in_units(said, self.run.form), in_units_of(held_out.targets, self.run.form)
         usual = 0.0
         if isinstance(pred, RegressionPredictive):
             usual = float(pred.std.double().quantile(LEVEL))

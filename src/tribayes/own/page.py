@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tribayes.distributed.processes import processes
 from tribayes.nn.module import BayesianModule
 from tribayes.own.image_folder import Pixels
 from tribayes.own.judging import promise_in_words, promised, tested
@@ -13,10 +14,12 @@ from tribayes.runs.evaluation import LEVELS
 
 
 def write_page(run: OwnRun, path: Path, model: BayesianModule, samples: int, progress: bool) -> Path:
-    """Write it: scores on the test rows, which rows did what, what was learned."""
+    """Write it: scores on the test rows, which rows did what, what was learned. Of several processes the first does."""
     from tribayes.report import classification_report, regression_report  # need matplotlib
 
     pred, truth = tested(run, model, samples, progress)
+    if not processes().first:
+        return path
     setting = run.setting
     notes = [
         *run.form.notes,

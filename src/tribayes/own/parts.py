@@ -33,6 +33,13 @@ class Parts(NamedTuple):
         )
 
 
+def check_enough(rows: int, what: str) -> None:
+    """Refuse what is too little to be divided."""
+    if rows < FEWEST_ROWS:
+        requirement = f"have at least {FEWEST_ROWS} {what} with a target, to train on, calibrate by and judge by"
+        raise refusal("DATA", f"{rows} {what}", requirement, "gather more")
+
+
 def parts_of(targets: Tensor, seed: int, what: str) -> Parts:
     """Rows (N,) divided: classes (int64) in about the same shares in each part, values at random.
 
@@ -40,9 +47,7 @@ def parts_of(targets: Tensor, seed: int, what: str) -> Parts:
     [120, 40, 40]
     """
     rows = len(targets)
-    if rows < FEWEST_ROWS:
-        requirement = f"have at least {FEWEST_ROWS} {what} with a target, to train on, calibrate by and judge by"
-        raise refusal("DATA", f"{rows} {what}", requirement, "gather more")
+    check_enough(rows, what)
     source = Stream((seed, _STREAM)).generator(torch.device("cpu"))
     order = torch.randperm(rows, generator=source)
     place = torch.arange(rows, dtype=torch.float64)

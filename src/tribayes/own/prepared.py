@@ -13,7 +13,7 @@ from torch import Tensor
 from tribayes._errors import refusal
 from tribayes.own.columns import check_not_swamped, check_within
 from tribayes.own.image_folder import FoundImages, Pixels, read_images, shape_of
-from tribayes.own.parts import Parts, parts_of
+from tribayes.own.parts import Parts, check_enough, parts_of
 from tribayes.own.schema import Schema
 from tribayes.own.table_file import read_table
 from tribayes.own.target import Target, class_indices, find_target, target_values, task_of
@@ -94,6 +94,7 @@ def prepare_table(
     )
     if not known.any():
         raise refusal("--target", name, "be known in some rows, but it is empty in all", "choose another column")
+    check_enough(int(known.sum()), "rows")
     table = table[known]  # whose index still counts all rows, for the words of errors
     labels, rest = table[name], table.drop(columns=[name, *ignore])
     if task_of(name, labels, task) == "classification":
@@ -110,9 +111,9 @@ def prepare_table(
         scaled = (values - mean) / std
         check_within(name, labels, scaled)
         targets, found = scaled.float().unsqueeze(1), Target(name, (), mean, std)
-    schema, left_out = Schema.learned(rest, parts.train)
+    schema, told = Schema.learned(rest, parts.train)
     inputs, _ = schema.encode(rest)
-    return Prepared(inputs, targets, parts), Form(found, schema, (parts.words(), *notes, *left_out))
+    return Prepared(inputs, targets, parts), Form(found, schema, (found.words, *told, parts.words(), *notes))
 
 
 def prepare_images(folder: Path, size: int, seed: int) -> tuple[Prepared, Form]:
@@ -120,9 +121,8 @@ def prepare_images(folder: Path, size: int, seed: int) -> tuple[Prepared, Form]:
     found = FoundImages.in_folder(folder)
     parts = parts_of(found.labels, seed, "images")
     images = read_images(found.files, shape_of(found.files, size or None))
-    form = Form(
-        Target("class", found.classes), Pixels.learned(images[parts.train]), (parts.words("images"), *found.notes)
-    )
+    target, pixels = Target("class", found.classes), Pixels.learned(images[parts.train])
+    form = Form(target, pixels, (target.words, pixels.words, parts.words("images"), *found.notes))
     return Prepared(images, found.labels, parts), form
 
 

@@ -14,7 +14,16 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
-from tribayes.own.columns import CATEGORY, NUMBER, check_not_swamped, check_within, kind_of, numbers_of, words_of
+from tribayes.own.columns import (
+    CATEGORY,
+    NUMBER,
+    check_not_swamped,
+    check_within,
+    kind_of,
+    listed,
+    numbers_of,
+    words_of,
+)
 from tribayes.runs.records import is_of
 
 MOST_BYTES = 2_000_000_000  # of all rows as the network takes them
@@ -84,7 +93,10 @@ class Schema:
 
     @classmethod
     def learned(cls, table: Any, rows: Tensor) -> tuple[Schema, list[str]]:
-        """The schema of a table without its target, by these rows of it; and which columns were left out, and why."""
+        """The schema of a table without its target, by these rows of it; and what to know of columns.
+
+        That is which are numbers and which words, and what was left out, and why.
+        """
         columns, notes = [], []
         for name in table.columns:
             kind, reason = kind_of(name, table[name])
@@ -96,9 +108,13 @@ class Schema:
                 notes.append(f"column {name!r} is left out: {reason}")
             else:
                 columns.append(column)
+                notes += [f"column {name!r} is taken for words; {reason}"] if reason else []
         if not columns:
             raise refusal("DATA", list(table.columns), "have a column to learn from", "; ".join(notes) or "add some")
-        return cls(tuple(columns)), notes
+        kinds = (("numbers", NUMBER), ("words", CATEGORY))
+        names = {words: [column.name for column in columns if column.kind == kind] for words, kind in kinds}
+        learned = "; ".join(f"{words}: {listed(found)}" for words, found in names.items() if found)
+        return cls(tuple(columns)), [f"learned from {learned}", *notes]
 
     @property
     def width(self) -> int:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
-from tribayes.own.columns import NUMBER, kind_of, numbers_of, words_of
+from tribayes.own.columns import NUMBER, doubt_of, kind_of, listed, numbers_of, words_of
 from tribayes.own.table_file import pandas
 from tribayes.runs.records import is_of
 
@@ -53,6 +53,15 @@ class Target:
             raise refusal("target.std", stored["std"], "be positive", _DAMAGED)
         return cls(**stored | {"classes": tuple(words)})
 
+    @property
+    def words(self) -> str:
+        """As what it is learned."""
+        if not self.classes:
+            return f"{self.name!r} is learned as a number"
+        numbers = len(self.classes) > 2 and all(_by_number_then_word(word)[0] < float("inf") for word in self.classes)
+        remark = "; --task regression learns a number" if numbers else ""
+        return f"{self.name!r} is learned as {len(self.classes):,} classes: {listed(self.classes)}{remark}"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self) | {"classes": list(self.classes)}
@@ -61,13 +70,12 @@ class Target:
 def find_target(table: Any, name: str | None) -> str:
     """The column that was meant; an error that helps where there is none of that name."""
     names = list(table.columns)
-    listed = ", ".join(map(repr, names[:12])) + (", …" if len(names) > 12 else "")
     if name is None:
-        raise refusal("--target", None, f"name the column to predict: {listed}", f"write --target {names[-1]!r}")
+        raise refusal("--target", None, f"name the column to predict: {listed(names)}", f"write --target {names[-1]!r}")
     if name not in names:
         near = get_close_matches(name, names, 1)
         remedy = f"did you mean {near[0]!r}?" if near else "correct the name"
-        raise refusal("--target", name, f"be a column of the table: {listed}", remedy)
+        raise refusal("--target", name, f"be a column of the table: {listed(names)}", remedy)
     return name
 
 
@@ -96,6 +104,7 @@ def class_indices(name: str, values: Any) -> tuple[Tensor, tuple[str, ...]]:
     if counts[rare] < FEWEST_PER_CLASS:
         requirement = f"have {FEWEST_PER_CLASS} rows or more of each class, but {rare!r} has {counts[rare]}"
         remedy = "gather more, leave its rows out, or pass --task regression where it is a number"
+        remedy = doubt_of(values) or remedy
         raise refusal("--target", name, requirement, remedy)
     if len(counts) > MOST_CLASSES:
         requirement = f"have at most {MOST_CLASSES:,} classes, but it has {len(counts):,}"
@@ -108,7 +117,8 @@ def class_indices(name: str, values: Any) -> tuple[Tensor, tuple[str, ...]]:
 def target_values(name: str, values: Any) -> Tensor:
     """(N,) float64; an error where they are no numbers, or all the same."""
     if kind_of(name, values)[0] != NUMBER:
-        raise refusal("--task", "regression", f"be for a column of numbers, which {name!r} is not", "leave it out")
+        remedy = doubt_of(values) or "leave it out"
+        raise refusal("--task", "regression", f"be for a column of numbers, which {name!r} is not", remedy)
     numbers = numbers_of(name, values)
     if bool((numbers == numbers[0]).all()):
         raise refusal(

@@ -23,11 +23,12 @@ from tribayes.serve.curve import Band, Points
 from tribayes.serve.gallery import Gallery, Shown, TestImage, Wanted, facts, image_of
 from tribayes.serve.gate import Gate
 from tribayes.serve.images import Pixels
+from tribayes.serve.limits import Limits
 from tribayes.serve.monitoring import LOGGER
 from tribayes.serve.refused import Refused
 from tribayes.serve.row_answers import RowAnswer, ValueAnswer
 from tribayes.serve.row_gallery import RowGallery, ShownRow, TestRow, row_of
-from tribayes.serve.service import Limits, Service
+from tribayes.serve.service import Service
 from tribayes.serve.subject import Subject
 from tribayes.serve.table import Row, TableSubject
 
@@ -37,7 +38,7 @@ PAGE = Path(__file__).parent / "page"
 _GONE = 499  # nginx' number for it: HTTP has none, for nobody hears it
 _RETRY = {429: "1", 503: "1"}
 _NO = {"description": "Refused, in words.", "content": {"application/json": {"example": {"error": "why"}}}}
-_REFUSALS: dict[int | str, dict[str, Any]] = dict.fromkeys((413, 415, 422, 429, 503, 504), _NO)
+_REFUSALS: dict[int | str, dict[str, Any]] = dict.fromkeys((404, 408, 413, 415, 422, 429, 503, 504), _NO)
 _BODY = {
     "requestBody": {
         "required": True,
@@ -88,7 +89,7 @@ def create_app(
     app.state.service = service
     app.include_router(router)
     app.mount("/page", StaticFiles(directory=PAGE))
-    app.add_middleware(Gate, metrics=service.metrics, hosts=hosts, token=token, most_bytes=service.limits.body)
+    app.add_middleware(Gate, metrics=service.metrics, hosts=hosts, token=token, limits=service.limits)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain_no)
@@ -125,7 +126,7 @@ async def run(request: Request) -> dict[str, Any]:
     return facts(_service(request).subject)
 
 
-@router.get("/api/gallery", summary="Test images, and what was said of them.")
+@router.get("/api/gallery", summary="Test images, and what was said of them.", responses={422: _NO, 503: _NO})
 async def gallery(request: Request, wanted: Annotated[Wanted, Query()]) -> Pictures:
     service = _service(request)
     shown = service.gallery
@@ -146,7 +147,7 @@ async def gallery(request: Request, wanted: Annotated[Wanted, Query()]) -> Pictu
     )
 
 
-@router.get("/api/test/{number}", summary="A test image, or of a table a test row.")
+@router.get("/api/test/{number}", summary="A test image, or of a table a test row.", responses={404: _NO, 422: _NO})
 async def test_example(request: Request, number: int) -> TestImage | TestRow:
     subject = _service(request).subject
     return row_of(subject, number) if isinstance(subject, TableSubject) else image_of(subject, number)

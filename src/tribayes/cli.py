@@ -267,7 +267,7 @@ def serve(
     data_dir: DataDir = None,
     network: Network = None,
     samples: Annotated[int, typer.Option(min=2, max=2000, help="How many networks to draw.")] = 200,
-    seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="After which an answer is given up.")] = 10.0,
+    seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="After which a body that has not come, or an answer, is given up.")] = 10.0,
     threads: Threads = None,
 ) -> None:
     """Open a page on which to watch a network doubt: draw, distort, click; with a JSON interface beside it."""
@@ -277,7 +277,7 @@ def serve(
         remedy = "install it with: pip install 'tribayes[serve]'"
         raise ImportError(f"the page is served with {error.name}, which is not installed; {remedy}") from error
     from tribayes.serve.home import embedded_run
-    from tribayes.serve.service import Limits
+    from tribayes.serve.limits import Limits
     from tribayes.serve.subject import Subject
     from tribayes.serve.table import TableSubject
 

@@ -20,6 +20,7 @@ from tests.serve import serving
 
 FLAGS = ["--no-sandbox", "--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--hide-scrollbars"]
+FLAGS += ["--disable-dev-shm-usage"]  # in a container that is small, and a page of many pixels crashes
 PICTURES = os.environ.get("TRIBAYES_SCREENSHOTS")  # a folder; else they go to pytest's
 
 
@@ -63,6 +64,12 @@ def seen(browser: WebDriver, width: int, height: int, dark: bool = False) -> Non
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+
+
+def touch(browser: WebDriver, kind: str, *fingers: tuple[float, float]) -> None:
+    """What fingers do to a phone: "Start", "Move" or "End", and where those are that touch it then."""
+    points = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(fingers)]
+    browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": points})
 
 
 def until(holds: Callable[[], Any]) -> Any:

@@ -15,10 +15,9 @@ pytest.importorskip("sklearn", reason="the digits are scikit-learn's")
 from fastapi.testclient import TestClient
 
 from tests.recipes.small import session
-from tests.serve.serving import PATIENCE, Served, client_of, serving
+from tests.serve.serving import Served, client_of, serving
 from tribayes.recipes.recipe_run import RecipeRun
 from tribayes.runs import train_sessions
-from tribayes.serve.service import Limits
 from tribayes.serve.subject import Subject
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def subject(run: Path) -> Subject:
 
 @pytest.fixture
 def client(subject: Subject) -> Iterator[TestClient]:
-    with client_of(subject, limits=Limits(seconds=PATIENCE)) as made:
+    with client_of(subject) as made:
         yield made
 
 

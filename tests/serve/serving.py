@@ -21,9 +21,12 @@ from torch import Tensor
 
 from tribayes.serve.app import create_app
 from tribayes.serve.gallery import png
+from tribayes.serve.limits import Limits
 from tribayes.serve.subject import Subject
+from tribayes.serve.table import TableSubject
 
 PATIENCE = 120.0  # seconds until something has gone wrong; a busy machine may take many, and waits end when it comes
+PATIENT = Limits(seconds=PATIENCE)
 
 
 class Served(NamedTuple):
@@ -77,12 +80,14 @@ def until(holds: Callable[[], Any], seconds: float = PATIENCE, what: str = "it")
 
 
 @contextmanager
-def client_of(subject: Subject, wait: bool = True, patience: float = PATIENCE, **options: Any) -> Iterator[TestClient]:
+def client_of(
+    subject: Subject | TableSubject, wait: bool = True, limits: Limits = PATIENT, **options: Any
+) -> Iterator[TestClient]:
     """A client of a server that is ready, unless it is not waited for."""
-    app = create_app(subject, hosts=("testserver",), **options)
+    app = create_app(subject, limits, hosts=("testserver",), **options)
     with TestClient(app, raise_server_exceptions=False) as client:
         if wait:
-            until(lambda: client.get("/readyz").status_code == 200, patience, "readiness")
+            until(lambda: client.get("/readyz").status_code == 200, what="readiness")
         yield client
 
 

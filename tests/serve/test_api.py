@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from tribayes.runs.evaluation import sampled_answers
 from tribayes.serve import curve
 from tribayes.serve.asking import Options
 from tribayes.serve.images import image_of_file
-from tribayes.serve.service import Limits
+from tribayes.serve.limits import Limits
 from tribayes.serve.subject import Subject
 
 PNG, JSON = {"content-type": "image/png"}, {"content-type": "application/json"}
@@ -121,7 +120,7 @@ Image.new("1", (6000, 6000)).save(BOMB, "PNG")
 @pytest.mark.parametrize(
     ("content", "status", "words"),
     [
-        (b"these are words", 415, "must be an image that can be read"),
+        (b"these are words", 415, "must be an image that can be read (cannot identify image file); pass one of PNG"),
         (b"", 422, "the body is empty"),
         (file_of(Image.new("I;16", (9, 9), 30000)), 415, "must have 8 bits per channel"),
         (BOMB.getvalue(), 413, "6000×6000 are more than 25,000,000 pixels"),
@@ -263,18 +262,25 @@ def test_who_asks_beside_changes_nothing(client: TestClient, subject: Subject) -
         assert one["certain"] == other["certain"]
 
 
-def test_too_many_and_too_slow_are_told_so(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    with client_of(subject, limits=Limits(waiting=0)) as client:
+def test_too_many_and_too_slow_are_told_so(subject: Subject) -> None:
+    with client_of(subject, limits=Limits(waiting=0, seconds=PATIENCE)) as client:
         answer = ask(client, file_of(stroke()))
         refused(answer, 429, "too many questions wait")
         assert answer.headers["retry-after"] == "1"
     with client_of(subject, limits=Limits(seconds=1e-4, fits=0)) as client:
         refused(ask(client, file_of(stroke())), 504, "no answer within 0.0001 seconds")
         refused(client.post("/api/regression", json={"points": [[0, 0], [1, 1]]}), 429, "too many")
+
+
+def test_where_the_networks_cannot_be_drawn_it_says_so(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(subject, "draw", lambda: 1 / 0)
-    logging.getLogger("tribayes.serve").handlers = [logging.NullHandler()]
-    with pytest.raises(AssertionError), client_of(subject, patience=0.3):
-        raise ValueError("it is never ready")
+    with client_of(subject, wait=False) as client:
+        until(lambda: "the networks could not be drawn; the server's log says why" in client.get("/readyz").text)
+        refused(ask(client, file_of(stroke())), 503, "could not be drawn")
+        assert "ZeroDivisionError" in caplog.text
+        assert client.get("/healthz").text == "alive"
 
 
 def test_before_the_networks_are_drawn_it_says_so(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,11 +314,13 @@ def test_health_and_numbers(client: TestClient) -> None:
 
 
 def test_the_description_names_everything(client: TestClient) -> None:
-    described = client.get("/api/openapi.json").json()["paths"]
+    answer = client.get("/api/openapi.json")
+    assert "ValidationError" not in answer.text  # FastAPI's own form of a refusal, which is never sent
+    described = answer.json()["paths"]
     assert {"/api/predict", "/api/regression", "/api/run", "/api/gallery", "/readyz", "/metrics"} <= described.keys()
     asking = described["/api/predict"]["post"]
     assert {"image/*", "application/json"} == asking["requestBody"]["content"].keys()
-    assert {"200", "413", "415", "422", "429", "503", "504"} <= asking["responses"].keys()
+    assert {"200", "404", "408", "413", "415", "422", "429", "503", "504"} <= asking["responses"].keys()
     assert {"level", "samples", "network", "noise"} <= {each["name"] for each in asking["parameters"]}
 
 
@@ -329,6 +337,7 @@ def test_the_gallery_shows_what_was_asked_for(client: TestClient, subject: Subje
             assert [image["entropy"] for image in images] == sorted((each["entropy"] for each in images), reverse=True)
     fours = client.get("/api/gallery", params={"kind": "all", "true": "4", "limit": 60}).json()["images"]
     assert [image["number"] for image in fours] == (subject.labels == 4).nonzero().flatten().tolist()[:60]
+    refused(client.get("/api/gallery", params={"predicted": "ten"}), 422, "`predicted` (='ten') must be a class")
 
 
 def test_a_curve_is_fitted_and_the_prior_widens_it(client: TestClient) -> None:

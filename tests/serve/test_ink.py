@@ -59,7 +59,9 @@ def test_size_and_place_do_not_matter_nor_does_the_paper(name: str, place: tuple
 
 @pytest.mark.parametrize("image", [torch.zeros(9, 9), torch.ones(9, 9), torch.full((9, 9), 0.4)])
 def test_an_empty_sheet_is_refused(image: Tensor) -> None:
-    with pytest.raises(ValueError, match="must show something on its ground; draw a stroke"):
+    with pytest.raises(
+        ValueError, match=r"'9×9 pixels, nearly alike'\) must show something on its ground; draw a stroke"
+    ):
         PREPARATIONS["mnist"](image)
 
 

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from PIL import Image
 
 from tests.own.cases import fit, rows_of, write_csv, write_images
 from tests.recipes.small import tribayes
 from tests.serve.serving import client_of, until
+from tribayes.own.image_folder import read_images
 from tribayes.own.own_run import OwnRun
 from tribayes.serve.subject import Subject
 from tribayes.serve.table import TableSubject
@@ -142,6 +144,9 @@ def test_the_gallery_shows_what_was_asked_for(client: TestClient) -> None:
         )
         assert (row in shown["wrong"]) is wrong
         assert (row in shown["confidently wrong"]) is (wrong and row["certain"])
+        answer = client.get("/api/gallery", params={"true": "yes"})
+        words = "are classes, but this run is of values" if value else '"true":"yes"'
+        assert (answer.status_code, words in answer.text) == (422 if value else 200, True)
 
 
 def test_images_and_rows_have_an_address_each(client: TestClient) -> None:
@@ -161,4 +166,11 @@ def test_a_folder_of_images_is_served_too(tmp_path: Path) -> None:
         part = run.part("test", torch.device("cpu"))
         pred = run.ask(run.network(torch.device("cpu")), part.inputs[3:4], SAMPLES)
         assert said["probabilities"] == pytest.approx(pred.mean[0].tolist(), abs=5e-6)
+
+        photo = tmp_path / "photo.png"  # larger, and of another shape: made small as `tribayes predict` does it
+        Image.effect_noise((70, 40), 80).save(photo)
+        said = client.post("/api/predict", content=photo.read_bytes(), headers={"content-type": "image/png"}).json()
+        assert said["changes"] == ["resized from 70×40 to 8×8, stretched"]
+        seen = torch.tensor(said["seen"])
+        assert torch.allclose(seen, read_images([photo], subject.shape)[0] / 255, atol=1e-4)
         assert ask(client, {"height": 1}).status_code == 404

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 try:
-    from PIL import ExifTags, Image, ImageOps
+    from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 except ImportError as error:
     raise ImportError(
         "images are read with Pillow, which is not installed; install it with: pip install 'tribayes[plot]'"
@@ -42,16 +42,21 @@ class ImageFile(NamedTuple):
 
 def read_picture(path: Path, shape: tuple[int, int, int]) -> ImageFile:
     """An image file in a shape, (channels, height, width); one channel is grey, three are RGB."""
-    channels, height, width = shape
     if not path.is_file():
         raise refusal("IMAGE", str(path), "be a file", "correct the name")
     image, changes = open_picture(path, "IMAGE", str(path))
+    return ImageFile(path, in_shape(image, shape, changes), tuple(changes))
+
+
+def in_shape(image: Image.Image, shape: tuple[int, ...], changes: list[str]) -> Tensor:
+    """The pixels of a picture in a shape, (channels, height, width); what was done for that is added to `changes`."""
+    channels, height, width = shape
     image = in_colours(image, channels, changes)
     if image.size != (width, height):
         stretched = image.width * height != image.height * width
         changes.append(f"resized from {image.width}×{image.height} to {width}×{height}{', stretched' * stretched}")
         image = image.resize((width, height), Image.Resampling.LANCZOS)
-    return ImageFile(path, pixels_of(image), tuple(changes))
+    return pixels_of(image)
 
 
 def in_colours(image: Image.Image, channels: int, changes: list[str]) -> Image.Image:
@@ -110,8 +115,9 @@ def _readable(argument: str, name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        reason = "cannot identify image file" if isinstance(error, UnidentifiedImageError) else error  # it has a repr
         remedy = f"pass one of {', '.join(FORMATS)}"
-        raise refusal(argument, name, f"be an image that can be read ({error})", remedy) from error
+        raise refusal(argument, name, f"be an image that can be read ({reason})", remedy) from error
 
 
 @contextmanager

@@ -23,23 +23,23 @@ from tribayes.serve.curve import Band, Points
 from tribayes.serve.gallery import Gallery, Shown, TestImage, Wanted, facts, image_of
 from tribayes.serve.gate import Gate
 from tribayes.serve.images import Pixels
+from tribayes.serve.limits import Limits
 from tribayes.serve.monitoring import LOGGER
 from tribayes.serve.refused import Refused
 from tribayes.serve.row_answers import RowAnswer, ValueAnswer
 from tribayes.serve.row_gallery import RowGallery, ShownRow, TestRow, row_of
-from tribayes.serve.service import Limits, Service
+from tribayes.serve.service import Service
 from tribayes.serve.subject import Subject
 from tribayes.serve.table import Row, TableSubject
 
 LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
 PAGE = Path(__file__).parent / "page"
 
-_PREDICT, _ROW = "/api/predict", "/api/row"
 _MOST_ERRORS = 100  # of a body that are looked at for the first: each takes a kilobyte, and there may be a million
 _GONE = 499  # nginx' number for it: HTTP has none, for nobody hears it
 _RETRY = {429: "1", 503: "1"}
 _NO = {"description": "Refused, in words.", "content": {"application/json": {"example": {"error": "why"}}}}
-_REFUSALS: dict[int | str, dict[str, Any]] = dict.fromkeys((413, 415, 422, 429, 503, 504), _NO)
+_REFUSALS: dict[int | str, dict[str, Any]] = dict.fromkeys((404, 408, 413, 415, 422, 429, 503, 504), _NO)
 _BODY = {
     "requestBody": {
         "required": True,
@@ -90,8 +90,7 @@ def create_app(
     app.state.service = service
     app.include_router(router)
     app.mount("/page", StaticFiles(directory=PAGE))
-    most = {_PREDICT: service.limits.body, _ROW: service.limits.row}
-    app.add_middleware(Gate, metrics=service.metrics, hosts=hosts, token=token, most_bytes=most)
+    app.add_middleware(Gate, metrics=service.metrics, hosts=hosts, token=token, limits=service.limits)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain_no)
@@ -128,7 +127,7 @@ async def run(request: Request) -> dict[str, Any]:
     return facts(_service(request).subject)
 
 
-@router.get("/api/gallery", summary="Test images, and what was said of them.")
+@router.get("/api/gallery", summary="Test images, and what was said of them.", responses={422: _NO, 503: _NO})
 async def gallery(request: Request, wanted: Annotated[Wanted, Query()]) -> Pictures:
     service = _service(request)
     shown = service.gallery
@@ -149,13 +148,13 @@ async def gallery(request: Request, wanted: Annotated[Wanted, Query()]) -> Pictu
     )
 
 
-@router.get("/api/test/{number}", summary="A test image, or of a table a test row.")
+@router.get("/api/test/{number}", summary="A test image, or of a table a test row.", responses={404: _NO, 422: _NO})
 async def test_example(request: Request, number: int) -> TestImage | TestRow:
     subject = _service(request).subject
     return row_of(subject, number) if isinstance(subject, TableSubject) else image_of(subject, number)
 
 
-@router.post(_PREDICT, summary="Ask about an image.", responses=_REFUSALS, openapi_extra=_BODY)
+@router.post("/api/predict", summary="Ask about an image.", responses=_REFUSALS, openapi_extra=_BODY)
 async def predict(request: Request, options: Annotated[Options, Query()]) -> Answer:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.startswith("image/"):
@@ -165,7 +164,7 @@ async def predict(request: Request, options: Annotated[Options, Query()]) -> Ans
     return await service.answer(_pixels(body) if kind == "application/json" else body, options)
 
 
-@router.post(_ROW, summary="Ask about a row, of a run on a table.", responses=_REFUSALS)
+@router.post("/api/row", summary="Ask about a row, of a run on a table.", responses=_REFUSALS)
 async def row(request: Request, sent: Row, asked: Annotated[Question, Query()]) -> RowAnswer | ValueAnswer:
     return await _service(request).answer_row(sent, asked)
 

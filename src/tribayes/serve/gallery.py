@@ -12,6 +12,7 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from tribayes._errors import refusal
 from tribayes.prediction import ClassPredictive, Predictive, RegressionPredictive
 from tribayes.prediction.samples import Drawn
 from tribayes.prediction.source import Reduced
@@ -44,9 +45,11 @@ class Wanted(BaseModel):
         certain, correct = pred.certain(LEVELS[0]), pred.correct(targets)
         kinds = {"confidently wrong": certain & ~correct, "wrong": ~correct, "quite certain": certain}
         found = kinds.get(self.kind, torch.ones_like(correct))
-        for name, labels in ((self.true, targets), (self.predicted, pred.label)):
-            if name is not None:
-                found = found & (labels == classes.index(name) if name in classes else torch.zeros_like(found))
+        for which, labels in (("true", targets), ("predicted", pred.label)):
+            if (name := getattr(self, which)) is not None:
+                if name not in classes:
+                    raise Refused(422, str(refusal(which, name, "be a class of this run", "/api/run names them")))
+                found = found & (labels == classes.index(name))
         numbers = found.nonzero().flatten()
         key = {"most uncertain": -pred.entropy, "all": torch.arange(len(targets))}.get(self.kind, -pred.confidence)
         ordered: list[int] = numbers[key[numbers].argsort(stable=True)][: self.limit].tolist()

@@ -85,7 +85,8 @@ def light_on_dark(image: Tensor) -> Tensor:
     ink = (ground - image if ground > 0.5 else image - ground).clamp(min=0)
     most = ink.max()
     if most <= max(grain, torch.tensor(_FAINTEST)):
-        raise refusal("image", image, "show something on its ground", "draw a stroke, or choose another image")
+        alike = f"{image.shape[1]}×{image.shape[0]} pixels, nearly alike"
+        raise refusal("image", alike, "show something on its ground", "draw a stroke, or choose another image")
     faintest = torch.maximum(grain, _FAINTEST * most)
     ink = ink.where(ink > faintest, 0.0)
     return ink if ground == 0 else ink / most  # a drawing is taken as it is, a photograph is given full contrast

@@ -53,6 +53,8 @@ class RowGallery(Looking):
         return self._table.truth[: self.size]
 
     def _chosen_values(self, pred: RegressionPredictive, wanted: Wanted) -> list[int]:
+        if wanted.true is not None or wanted.predicted is not None:
+            raise Refused(422, "`true` and `predicted` are classes, but this run is of values; leave them out.")
         lower, upper = (bound[:, 0] for bound in pred.observation_interval(LEVEL))
         truth, std = self._truth[:, 0], pred.std[:, 0]
         certain, wrong = std <= self._table.run.widths.usual, (truth < lower) | (truth > upper)

@@ -18,8 +18,8 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from tribayes._errors import refusal
 from tribayes.serve.app import LOCAL_NAMES, create_app
 from tribayes.serve.gate import is_loopback
+from tribayes.serve.limits import Limits
 from tribayes.serve.monitoring import log_as_json
-from tribayes.serve.service import Limits
 from tribayes.serve.subject import Subject
 from tribayes.serve.table import TableSubject
 
@@ -96,7 +96,6 @@ def serve(
         token = secrets.token_urlsafe(24)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
-    shown = f"[{host}]" if ":" in host else host
     hosts = {*LOCAL_NAMES, host, *names}
     app = create_app(subject, limits, token, hosts)
     config = uvicorn.Config(
@@ -109,10 +108,18 @@ def serve(
         timeout_graceful_shutdown=_FAREWELL,
     )
     log_as_json()
-    address = f"http://{shown}:{port}/{f'#token={token}' if token else ''}"
-    print(f"\nOpen {address} in a browser; Ctrl-C ends it.", flush=True)
+    print(f"\n{_invitation(host, port, token)}", flush=True)
     with listening:
         _Server(config).run(sockets=[listening])
+
+
+def _invitation(host: str, port: int, token: str | None) -> str:
+    """What the terminal says; a server that listens everywhere is opened here, and elsewhere by its address."""
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host)
+    shown = here or host
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/{f'#token={token}' if token else ''}"
+    elsewhere = f" (on another machine with this one's address in place of {here})" if here else ""
+    return f"Open {address} in a browser{elsewhere}; Ctrl-C ends it."
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -17,6 +16,7 @@ from tribayes.serve.asking import Answer, Options, Question
 from tribayes.serve.batching import Batcher, Busy
 from tribayes.serve.gallery import Gallery
 from tribayes.serve.images import Pixels, image_of_file, image_of_numbers
+from tribayes.serve.limits import Limits
 from tribayes.serve.monitoring import LOGGER, Metrics
 from tribayes.serve.refused import Refused
 from tribayes.serve.row_answers import RowAnswer, ValueAnswer, row_answer
@@ -26,18 +26,6 @@ from tribayes.serve.table import Row, TableSubject
 
 _BUSY = "too many questions wait; ask again in a second."
 _FAILED = "the networks could not be drawn; the server's log says why."
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one request, and all together, may take."""
-
-    body: int = 10 * 2**20  # bytes of an image
-    row: int = 2**20  # bytes of anything else: each of many wrong names or numbers would take a kilobyte to refuse
-    together: int = 16  # images asked about at once
-    waiting: int = 64  # questions that wait
-    fits: int = 4  # regressions that are fitted or wait
-    seconds: float = 10.0  # for an answer
 
 
 class Service:

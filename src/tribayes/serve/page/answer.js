@@ -1,26 +1,34 @@
 // An answer of the networks: the verdict, boxplots by class, the numbers, and where the doubt comes from.
 
-import { say } from "./api.js";
-import { fillTable, percent, shape, widthOf } from "./shapes.js";
+import { complain, say } from "./api.js";
+import { chanceOf, fillTable, percent, shape, widthOf } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
-const MOST_DOTS = 400;
+const MOST_DOTS = 400, MOST_ROWS = 20, MOST_NAME = 0.35, LETTER = 7.5; // of names the share of the width, and of a letter
 
-export function showNothing() {
-  showVerdict("none", "Nothing yet", "Draw, or take a test image.");
-  byId("boxes").replaceChildren();
-  byId("seen").getContext("2d").clearRect(0, 0, 64, 64);
+export function showNothing(classes, title, words) {
+  const seen = byId("seen");
+  showVerdict("none", title, words);
+  drawBoxes({ classes }, title);
+  seen.getContext("2d").clearRect(0, 0, seen.width, seen.height);
   byId("changes").textContent = "";
   fillTable(byId("numbers").tBodies[0], []);
   for (const name of ["aleatoric", "epistemic", "total"]) byId(`${name}-value`).textContent = "–";
   for (const name of ["aleatoric", "epistemic"]) byId(name).style.width = 0;
+  byId("doubt").setAttribute("aria-label", "No doubt measured yet");
+}
+
+// What was said of something else must not stay beside what was refused.
+export function showRefusal(classes, error) {
+  complain(error);
+  showNothing(classes, "No answer", "The message says why.");
 }
 
 export function showAnswer(answer, changes) {
   const { kind, title, words } = verdictOf(answer);
   showVerdict(kind, title, words);
   say(`${title}. ${words}`);
-  drawBoxes(answer, `${title}. ${words}`);
+  drawBoxes(answer, `Probabilities by class. ${title}. ${words}`);
   showNumbers(answer);
   showDoubt(answer);
   if (answer.seen) showSeen(answer.seen);
@@ -29,22 +37,22 @@ export function showAnswer(answer, changes) {
 
 function verdictOf(answer) {
   const best = answer.classes.indexOf(answer.label);
-  const chance = percent(answer.probabilities[best]);
+  const chance = chanceOf(answer.probabilities[best]);
   if (answer.intervals === null) {
     const words = `It says ${chance}. Being alone, it cannot say how sure it is.`;
     return { kind: "none", title: `${answer.label}, says one network`, words };
   }
-  const [lower, upper] = answer.intervals[best].map((bound) => percent(bound));
+  const said = [...new Set(answer.intervals[best].map(chanceOf))].join(" to ");
   const level = `${Number((100 * answer.level).toFixed(1))} %`;
   if (answer.certain === false && answer.hesitates.length === 0) {
     return { kind: "unsure", title: `${answer.label}? Uncertain`, words: `${answer.changes.join("; ")}.` };
   }
   if (answer.certain) {
-    const words = `Probability ${chance}. ${level} of the ${answer.samples} networks say ${lower} to ${upper}, and no other class comes near.`;
+    const words = `Probability ${chance}. ${level} of the ${answer.samples} networks say ${said}, and no other class reaches so high.`;
     return { kind: "sure", title: `${answer.label}: quite certain`, words };
   }
   const between = listed(answer.hesitates);
-  const words = `It hesitates between ${between}. For ${answer.label}, ${level} of the ${answer.samples} networks say ${lower} to ${upper}.`;
+  const words = `It hesitates between ${between}. For ${answer.label}, ${level} of the ${answer.samples} networks say ${said}.`;
   return { kind: "unsure", title: `${answer.label}? Uncertain`, words };
 }
 
@@ -52,6 +60,15 @@ function listed(names) {
   const shown = names.length > 4 ? [...names.slice(0, 3), `${names.length - 3} others`] : names;
   return shown.length === 1 ? shown[0] : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
 }
+
+// On a narrow screen it comes first, and stays in sight while one draws and moves sliders.
+const narrow = matchMedia("(max-width: 720px)");
+function place() {
+  if (narrow.matches) byId("panel-draw").prepend(byId("verdict"));
+  else byId("says").after(byId("verdict"));
+}
+narrow.addEventListener("change", place);
+place();
 
 export function showVerdict(kind, title, words) {
   const place = byId("verdict");
@@ -61,35 +78,50 @@ export function showVerdict(kind, title, words) {
 }
 
 function drawBoxes(answer, title) {
-  const picture = byId("boxes");
-  const wide = widthOf(picture), left = 24 + 7.5 * Math.max(...answer.classes.map((name) => name.length)), right = 14, high = 30;
+  const picture = byId("boxes"), wide = widthOf(picture), right = 14, high = 30;
+  const rows = likeliest(answer), most = Math.floor((MOST_NAME * wide) / LETTER); // letters of a name
+  const names = rows.map((row) => shortened(answer.classes[row], most));
+  const left = 24 + LETTER * Math.max(0, ...names.map((name) => name.length)), low = high * rows.length;
   const across = (share) => left + share * (wide - left - right);
-  picture.setAttribute("viewBox", `0 0 ${wide} ${high * answer.classes.length + 26}`);
+  picture.setAttribute("viewBox", `0 0 ${wide} ${low + 26}`);
   picture.replaceChildren();
-  shape(picture, "title", { id: "boxes-title" }, `Probabilities by class. ${title}`);
-  answer.classes.forEach((name, row) => {
-    const top = row * high, middle = top + high / 2, marked = answer.hesitates.includes(name);
-    const chosen = name === answer.label;
+  shape(picture, "title", { id: "boxes-title" }, title);
+  rows.forEach((row, place) => {
+    const name = answer.classes[row], top = place * high, middle = top + high / 2;
+    const marked = answer.hesitates?.includes(name), chosen = name === answer.label;
     if (marked || (chosen && answer.certain)) {
       shape(picture, "rect", { class: marked ? "hesitating" : "settled", x: 0, y: top + 1, width: wide, height: high - 2, rx: 5 });
     }
-    shape(picture, "text", { class: `name${chosen ? " chosen" : ""}`, x: left - 12, y: middle + 5, "text-anchor": "end" }, name);
+    shape(picture, "text", { class: `name${chosen ? " chosen" : ""}`, x: left - 12, y: middle + 5, "text-anchor": "end" }, names[place]);
     shape(picture, "line", { class: "axis", x1: across(0), x2: across(1), y1: middle, y2: middle });
     for (const [number, draw] of (answer.draws ?? []).slice(0, MOST_DOTS).entries()) {
       const aside = (((number * 7) % 17) / 16 - 0.5) * (high - 12); // spread over the row, always the same way
       shape(picture, "circle", { class: "dot", cx: across(draw[row]), cy: middle + aside, r: 1.8 });
     }
     if (answer.intervals) drawBox(picture, answer.intervals[row], answer.quartiles[row], across, middle);
+    if (!answer.probabilities) return;
     const average = across(answer.probabilities[row]);
     for (const edge of [" edge", ""]) {
       shape(picture, "line", { class: `average${edge}`, x1: average, x2: average, y1: middle - 8, y2: middle + 8 });
     }
   });
-  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+  for (const share of rows.length ? [0, 0.25, 0.5, 0.75, 1] : []) {
     const anchor = share === 1 ? "end" : share === 0 ? "start" : "middle";
-    shape(picture, "text", { x: across(share), y: high * answer.classes.length + 18, "text-anchor": anchor }, percent(share));
+    shape(picture, "text", { x: across(share), y: low + 18, "text-anchor": anchor }, percent(share));
   }
+  byId("likeliest").hidden = rows.length === answer.classes.length;
+  byId("likeliest").textContent = `The ${rows.length} likeliest of ${answer.classes.length} classes; the numbers are of all.`;
 }
+
+// The rows to draw, in the classes' order; of very many classes those that matter.
+function likeliest({ classes, probabilities }) {
+  const rows = [...classes.keys()];
+  if (rows.length <= MOST_ROWS) return rows;
+  if (probabilities) rows.sort((one, other) => probabilities[other] - probabilities[one]);
+  return rows.slice(0, MOST_ROWS).sort((one, other) => one - other);
+}
+
+const shortened = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
 
 function drawBox(picture, [lower, upper], [first, , third], across, middle) {
   shape(picture, "rect", { class: "box", x: across(first), y: middle - 7, width: Math.max(1, across(third) - across(first)), height: 14, rx: 2 });

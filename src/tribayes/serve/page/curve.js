@@ -1,17 +1,22 @@
 // The second tab: points that are clicked, and the network's band around its curve.
 
-import { ask, newest } from "./api.js";
+import { ask, newest, say } from "./api.js";
 import { onSlide, shape } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
-const WIDE = 720, HIGH = 400, LEFT = -1.5, RIGHT = 1.5, LOW = -1.2, TOP = 1.2, NEAR = 14, STEP = 0.05;
-const across = (x) => ((x - LEFT) / (RIGHT - LEFT)) * WIDE;
-const down = (y) => ((TOP - y) / (TOP - LOW)) * HIGH;
+const LEFT = -1.5, RIGHT = 1.5, LOW = -1.2, TOP = 1.2, NEAR = 16, STEP = 0.05;
 const EXAMPLE = [[-0.9, -0.55], [-0.8, -0.72], [-0.65, -0.5], [-0.5, -0.38], [-0.4, -0.05], [-0.25, 0.22], [-0.1, 0.3], [0.5, 0.35], [0.6, 0.12], [0.7, 0.2], [0.8, -0.15]];
 
 export function startCurve() {
   const plot = byId("plot"), status = byId("fit");
-  let points = [], band = null, cross = [0, 0];
+  let points = [], band = null, cross = [0, 0], wide = 0, high = 0; // in pixels, so that a point is as large on a phone
+  const across = (x) => ((x - LEFT) / (RIGHT - LEFT)) * wide;
+  const down = (y) => ((TOP - y) / (TOP - LOW)) * high;
+  const line = (x, y) => `M${x.map((value, number) => `${across(value).toFixed(1)} ${down(y[number]).toFixed(1)}`).join("L")}`;
+  const area = (x, bounds) => {
+    const there = line(x, bounds.map(([, upper]) => upper));
+    return `${there}L${line([...x].reverse(), bounds.map(([lower]) => lower).reverse()).slice(1)}Z`;
+  };
 
   const refit = newest(async () => {
     if (points.length < 2) {
@@ -32,12 +37,20 @@ export function startCurve() {
   });
 
   function paint() {
+    [wide, high] = [plot.clientWidth, plot.clientHeight];
+    if (!wide) return; // another tab is open
+    plot.setAttribute("viewBox", `0 0 ${wide} ${high}`);
     plot.replaceChildren();
-    shape(plot, "line", { class: "axis", x1: 0, x2: WIDE, y1: down(0), y2: down(0) });
+    shape(plot, "line", { class: "axis", x1: 0, x2: wide, y1: down(0), y2: down(0) });
+    shape(plot, "line", { class: "axis", x1: across(0), x2: across(0), y1: 0, y2: high });
     if (band) {
       shape(plot, "path", { class: "wide", d: area(band.x, band.observation) });
       shape(plot, "path", { class: "narrow", d: area(band.x, band.function) });
       shape(plot, "path", { class: "mean", d: line(band.x, band.mean) });
+    }
+    for (const tick of [-1, 0, 1]) {
+      shape(plot, "text", { x: across(tick) + 4, y: high - 6 }, tick);
+      if (tick) shape(plot, "text", { x: 6, y: down(tick) + 4 }, tick);
     }
     for (const [x, y] of points) shape(plot, "circle", { class: "point", cx: across(x), cy: down(y), r: 6 });
     if (plot.matches(":focus-visible")) {
@@ -50,9 +63,9 @@ export function startCurve() {
 
   plot.addEventListener("click", (event) => {
     const bounds = plot.getBoundingClientRect();
-    const [px, py] = [((event.clientX - bounds.left) / bounds.width) * WIDE, ((event.clientY - bounds.top) / bounds.height) * HIGH];
+    const [px, py] = [event.clientX - bounds.left - plot.clientLeft, event.clientY - bounds.top - plot.clientTop];
     const hit = points.findIndex(([x, y]) => Math.hypot(across(x) - px, down(y) - py) < NEAR);
-    const made = [LEFT + (px / WIDE) * (RIGHT - LEFT), TOP - (py / HIGH) * (TOP - LOW)];
+    const made = [LEFT + (px / wide) * (RIGHT - LEFT), TOP - (py / high) * (TOP - LOW)];
     change(hit < 0 ? [...points, made] : points.filter((_, number) => number !== hit));
   });
   plot.addEventListener("keydown", (event) => {
@@ -61,8 +74,10 @@ export function startCurve() {
       const [x, y] = moves[event.key];
       cross = [Math.min(RIGHT, Math.max(LEFT, cross[0] + x * STEP)), Math.min(TOP, Math.max(LOW, cross[1] + y * STEP))];
       paint();
+      say(`Cross at ${placeOf(cross)}.`);
     } else if (event.key === "Enter") {
       change([...points, cross]);
+      say(`A point at ${placeOf(cross)}.`);
     } else if (event.key === "Delete" || event.key === "Backspace") {
       change(points.slice(0, -1));
     } else {
@@ -75,12 +90,7 @@ export function startCurve() {
   byId("undo").addEventListener("click", () => change(points.slice(0, -1)));
   byId("none").addEventListener("click", () => change([]));
   onSlide(byId("kl"), refit, (power) => (10 ** power).toPrecision(2));
-  paint();
+  new ResizeObserver(paint).observe(plot); // also when its tab is opened
 }
 
-const line = (x, y) => `M${x.map((value, number) => `${across(value).toFixed(1)} ${down(y[number]).toFixed(1)}`).join("L")}`;
-
-function area(x, bounds) {
-  const there = line(x, bounds.map(([, upper]) => upper));
-  return `${there}L${line([...x].reverse(), bounds.map(([lower]) => lower).reverse()).slice(1)}Z`;
-}
+const placeOf = (place) => place.map((value) => Number(value.toFixed(2))).join(", ");

@@ -1,7 +1,7 @@
 // The first tab: an image on the pad, options beside it, and the answer at once.
 
-import { showAnswer, showNothing } from "./answer.js";
-import { ask, complain, newest } from "./api.js";
+import { showAnswer, showNothing, showRefusal } from "./answer.js";
+import { ask, complain, newest, say } from "./api.js";
 import { startOptions } from "./options.js";
 import { Pad } from "./pad.js";
 import { onSlide } from "./shapes.js";
@@ -18,10 +18,13 @@ export function startDrawing(run) {
     ...Object.fromEntries([...byId("distortions").querySelectorAll("input")].map((input) => [input.name, input.value])),
   });
 
-  const panel = byId("panel-draw");
+  const panel = byId("panel-draw"), showEmpty = () => showNothing(run.classes, "Nothing yet", "Draw, or take a test image.");
+  showEmpty();
   const refresh = newest(async () => {
     if (!pad.inked && !file) {
-      showNothing();
+      showEmpty();
+      say("Nothing yet.");
+      complain(null);
       return;
     }
     panel.setAttribute("aria-busy", true);
@@ -32,7 +35,7 @@ export function startDrawing(run) {
       showAnswer(answer, body === file ? answer.changes.join("; ") : "");
       complain(null);
     } catch (error) {
-      complain(error);
+      showRefusal(run.classes, error);
     } finally {
       panel.setAttribute("aria-busy", false);
     }
@@ -43,7 +46,10 @@ export function startDrawing(run) {
     source.textContent = words;
     refresh();
   }, (words) => { byId("pen").textContent = words; }); // not where verdicts are spoken: neither may silence the other
-  pad.resize(Math.floor(280 / run.shape[1]) * run.shape[1]); // whole pixels of the network, so that test images stay exact
+  // whole pixels of the network, so that test images stay exact; where nothing is drawn, the network's own
+  const [, high, wide] = run.shape, fine = run.stroke === null ? 1 : Math.floor(280 / wide);
+  pad.resize(fine * wide, fine * high);
+  byId("pad").classList.toggle("plain", run.stroke === null);
 
   byId("clear").addEventListener("click", () => pad.clear());
   byId("another").addEventListener("click", () => showTestImage(Math.floor(Math.random() * run.test_images)));
@@ -72,7 +78,10 @@ export function startDrawing(run) {
   });
   const asked = startOptions(run, refresh);
   pad.width = run.stroke ?? pad.width;
-  if (run.stroke === null) byId("pad-title").textContent = "Choose an image";
+  if (run.stroke === null) {
+    byId("tab-draw").textContent = "Ask";
+    byId("pad-title").textContent = "Choose an image";
+  }
 
   async function showTestImage(number) {
     try {

@@ -1,6 +1,6 @@
 // The first tab of a run on a table: a form made from its columns, and the answer at once.
 
-import { showAnswer, showNothing } from "./answer.js";
+import { showAnswer, showNothing, showRefusal } from "./answer.js";
 import { ask, complain, newest } from "./api.js";
 import { startOptions } from "./options.js";
 import { showValue } from "./value.js";
@@ -15,12 +15,14 @@ export function startForm(run) {
   for (const each of document.querySelectorAll(".asked-thing")) each.textContent = "row";
   for (const each of document.querySelectorAll(".of-values")) each.hidden = !ofValues;
   for (const each of document.querySelectorAll(".of-classes")) each.hidden = ofValues;
+  showNothing(run.classes, "Nothing yet", "Fill the form, or take a test row.");
   const options = startOptions(run, () => refresh());
   const cells = run.columns.map((column) => cellOf(column, form));
 
   const refresh = newest(async () => {
-    if (!form.checkValidity()) {
-      complain(new Error("A cell holds what is no number."));
+    const odd = run.columns.find((_, place) => !cells[place].valid());
+    if (odd) {
+      showRefusal(run.classes, new Error(`${odd.name} holds what is no number; correct it, or leave it empty.`));
       return;
     }
     panel.setAttribute("aria-busy", true);
@@ -31,7 +33,7 @@ export function startForm(run) {
       else showAnswer(answer, answer.changes.join("; "));
       complain(null);
     } catch (error) {
-      complain(error);
+      showRefusal(run.classes, error);
     } finally {
       panel.setAttribute("aria-busy", false);
     }
@@ -71,5 +73,5 @@ function cellOf(column, form) {
   label.append(name, cell);
   form.append(label);
   const known = (value) => (isNumber ? value : column.categories.indexOf(value)), given = () => (isNumber ? Number(cell.value) : column.categories[cell.value]);
-  return { value: () => (cell.value === "" ? null : given()), put: (value) => { cell.value = value === null ? "" : known(value); } };
+  return { valid: () => cell.checkValidity(), value: () => (cell.value === "" ? null : given()), put: (value) => { cell.value = value === null ? "" : known(value); } };
 }

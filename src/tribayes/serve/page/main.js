@@ -56,7 +56,7 @@ async function start() {
     opened["tab-run"] = startRun(run, tryExample);
     await ready();
     complain(null);
-    if (run.kind === "table") show(0);
+    if (!run.stroke) show(0); // of digits alone one can draw what is asked about
     document.documentElement.dataset.ready = "true";
   } catch (error) {
     complain(error);
@@ -65,9 +65,12 @@ async function start() {
 
 async function ready() {
   for (;;) {
-    const reply = await fetch("/readyz");
-    if (reply.ok) return;
-    complain(new Error((await reply.json()).error));
+    try {
+      return await ask("/readyz");
+    } catch (error) {
+      if (error.status !== 503) throw error;
+      complain(error);
+    }
     await new Promise((done) => setTimeout(done, 500));
   }
 }

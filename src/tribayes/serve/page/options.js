@@ -16,9 +16,10 @@ export function startOptions(run, changed) {
     choice.closest("label").hidden = !run.networks.includes(choice.value);
     choice.addEventListener("change", changed);
   }
+  byId("added").hidden = !run.networks.includes("uncorrelated");
   for (const each of document.querySelectorAll(".count")) each.textContent = run.samples;
   return () => ({
-    level: Number(byId("level").value) / 100,
+    level: (byId("level").value / 100).toFixed(3), // a plain quotient of 99.9 is a little more than the most there is
     samples: Math.min(run.samples, Number(byId("samples").value)),
     network: document.querySelector("input[name=network]:checked").value,
     draws: true,

@@ -4,20 +4,22 @@ const STEP = 0.035;
 
 export class Pad {
   constructor(canvas, overlay, hint, changed, said) {
-    Object.assign(this, { canvas, overlay, hint, changed, said, inked: false, down: false, width: 0.085 }); // of the pen, a share of the side
+    Object.assign(this, { canvas, overlay, hint, changed, said, inked: false, down: false, finger: null, width: 0.085 }); // of the pen, a share of the side
     this.pen = canvas.getContext("2d", { willReadFrequently: true });
     this.at = { x: 0.5, y: 0.3 };
     canvas.addEventListener("pointerdown", (event) => this.begin(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
-    for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { this.drawing = false; });
+    for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, (event) => { if (event.pointerId === this.finger) this.finger = null; });
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("focus", () => this.showCursor());
     canvas.addEventListener("blur", () => { this.down = false; this.showCursor(false); });
     this.wipe();
   }
 
-  resize(side) {
-    for (const each of [this.canvas, this.overlay]) each.width = each.height = side;
+  resize(width, height) {
+    Object.assign(this.canvas, { width, height });
+    this.overlay.height = (this.overlay.width * height) / width;
+    this.canvas.parentElement.style.aspectRatio = `${width} / ${height}`;
     this.wipe();
   }
 
@@ -36,19 +38,20 @@ export class Pad {
   show(image, source) {
     const { width, height } = this.canvas;
     this.wipe();
-    this.pen.imageSmoothingEnabled = false;
-    this.pen.drawImage(image, 0, 0, width, height);
+    const scale = Math.min(width / image.width, height / image.height);
+    this.pen.imageSmoothingEnabled = scale < 1; // a photograph is made small, the pixels of a test image stay blocks
+    this.pen.drawImage(image, (width - scale * image.width) / 2, (height - scale * image.height) / 2, scale * image.width, scale * image.height);
     this.inked = true;
     this.hint.hidden = true;
     this.changed(source);
   }
 
   stroke(from, to) {
-    const side = this.canvas.width;
-    Object.assign(this.pen, { strokeStyle: "#fff", lineWidth: this.width * side, lineCap: "round", lineJoin: "round" });
+    const { width, height } = this.canvas;
+    Object.assign(this.pen, { strokeStyle: "#fff", lineWidth: this.width * width, lineCap: "round", lineJoin: "round" });
     this.pen.beginPath();
-    this.pen.moveTo(from.x * side, from.y * side);
-    this.pen.lineTo(to.x * side + 0.01, to.y * side);
+    this.pen.moveTo(from.x * width, from.y * height);
+    this.pen.lineTo(to.x * width + 0.01, to.y * height);
     this.pen.stroke();
     this.inked = true;
     this.hint.hidden = true;
@@ -61,15 +64,15 @@ export class Pad {
   }
 
   begin(event) {
-    if (event.button) return;
+    if (event.button || this.finger !== null) return; // a second finger or the palm draws nothing
     this.canvas.setPointerCapture(event.pointerId);
-    this.drawing = true;
+    this.finger = event.pointerId;
     this.at = this.place(event);
     this.stroke(this.at, this.at);
   }
 
   move(event) {
-    if (!this.drawing) return;
+    if (event.pointerId !== this.finger) return;
     for (const each of event.getCoalescedEvents?.() ?? [event]) {
       const next = this.place(each);
       this.stroke(this.at, next);
@@ -101,13 +104,13 @@ export class Pad {
 
   showCursor(visible = true) {
     const pen = this.overlay.getContext("2d");
-    const side = this.overlay.width;
-    pen.clearRect(0, 0, side, side);
+    const { width, height } = this.overlay;
+    pen.clearRect(0, 0, width, height);
     if (!visible || !this.canvas.matches(":focus-visible")) return;
     pen.strokeStyle = this.down ? "#ffb454" : "#6fb3ff";
     pen.lineWidth = 3;
     pen.beginPath();
-    pen.arc(this.at.x * side, this.at.y * side, (this.width * side) / 2 + 3, 0, 2 * Math.PI);
+    pen.arc(this.at.x * width, this.at.y * height, (this.width * width) / 2 + 3, 0, 2 * Math.PI);
     pen.stroke();
   }
 

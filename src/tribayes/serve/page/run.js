@@ -1,7 +1,7 @@
 // The third tab: the run's tables, its training curve, and its test images, filtered.
 
 import { ask, complain, newest } from "./api.js";
-import { fillTable, percent, shape } from "./shapes.js";
+import { chanceOf, fillTable, shape, widthOf } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -11,7 +11,6 @@ export function startRun(run, tryExample) {
   byId("run-facts").textContent = `Trained on ${run.data}; ${count} test ${things} that it has not learned from.`;
   const rows = run.posterior.map((row) => [row.name, row.weights.toLocaleString("en"), row.tau.toFixed(3), row.rho.toFixed(3)]);
   fillTable(byId("posterior").tBodies[0], rows, [1, 2, 3]);
-  drawLearning(run.curve);
   const filter = byId("filter");
   for (const name of ["true", "predicted"]) {
     for (const each of run.classes) filter.elements[name].append(new Option(each));
@@ -19,7 +18,10 @@ export function startRun(run, tryExample) {
   const refresh = newest(() => showGallery(filter, tryExample));
   filter.addEventListener("change", refresh);
   filter.addEventListener("submit", (event) => event.preventDefault());
-  return refresh;
+  return () => {
+    drawLearning(run.curve); // now that its width is known
+    refresh();
+  };
 }
 
 async function showGallery(filter, tryExample) {
@@ -58,7 +60,7 @@ const sureness = (shown) => line(shown.certain ? "quite certain" : "uncertain");
 function rowCard(shown) {
   const cells = Object.entries(shown.row).slice(0, 6).map(([name, value]) => `${name} ${value ?? "not known"}`).join(", ");
   const wrong = shown.interval ? shown.true < shown.interval[0] || shown.true > shown.interval[1] : shown.true !== shown.predicted;
-  const said = shown.interval ? `${shown.predicted} (${shown.interval[0]} to ${shown.interval[1]})` : `${shown.predicted}, ${percent(shown.probability)}`;
+  const said = shown.interval ? `${shown.predicted} (${shown.interval[0]} to ${shown.interval[1]})` : `${shown.predicted}, ${chanceOf(shown.probability)}`;
   return [shown.number, line(said), line(`in truth ${shown.true}`, wrong ? "wrong" : ""), sureness(shown), line(cells, "help")];
 }
 
@@ -67,17 +69,19 @@ function imageCard(image) {
   picture.src = `data:image/png;base64,${image.png}`;
   picture.alt = `Test image ${image.number}`;
   const truth = line(`in truth ${image.true}`, image.predicted === image.true ? "" : "wrong");
-  return [image.number, picture, line(`taken for ${image.predicted}, ${percent(image.probability)}`), truth, sureness(image)];
+  return [image.number, picture, line(`taken for ${image.predicted}, ${chanceOf(image.probability)}`), truth, sureness(image)];
 }
 
 function drawLearning(curve) {
-  const picture = byId("learning"), wide = 480, high = 220, left = 44, low = 28;
+  const picture = byId("learning"), wide = widthOf(picture), high = 220, left = 44, low = 28;
   const most = Math.max(...curve.map((each) => each.nll)), last = curve.at(-1)?.iteration ?? 1;
-  const x = (each) => left + (each.iteration / last) * (wide - left - 10), y = (nll) => 10 + (1 - nll / most) * (high - low - 10);
+  const x = (each) => left + (each.iteration / last) * (wide - left - 10), y = (nll) => 34 + (1 - nll / most) * (high - low - 34);
+  picture.setAttribute("viewBox", `0 0 ${wide} ${high}`);
+  picture.replaceChildren();
   shape(picture, "line", { class: "axis", x1: left, x2: wide - 10, y1: y(0), y2: y(0) });
   for (const share of [0, 0.5, 1]) shape(picture, "text", { x: left - 6, y: y(share * most) + 4, "text-anchor": "end" }, (share * most).toFixed(2));
   shape(picture, "text", { x: wide - 10, y: high - 8, "text-anchor": "end" }, `iteration ${last.toLocaleString("en")}`);
-  shape(picture, "text", { x: wide - 10, y: 20, "text-anchor": "end" }, "surprise per training example, nats (NLL)");
+  shape(picture, "text", { x: wide - 10, y: 14, "text-anchor": "end" }, "surprise per training example, nats (NLL)");
   shape(picture, "path", { class: "mean", d: `M${curve.map((each) => `${x(each).toFixed(1)} ${y(each.nll).toFixed(1)}`).join("L")}` });
   picture.setAttribute("aria-label", `Training curve: NLL from ${curve[0]?.nll.toFixed(2)} to ${curve.at(-1)?.nll.toFixed(2)} nats over ${last} iterations`);
 }

@@ -37,3 +37,6 @@ export function onSlide(input, changed, words = (value) => `${value}${input.data
 }
 
 export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
+
+// A probability in words: rounding makes nothing sure.
+export const chanceOf = (share) => (share > 0.99 ? "over 99 %" : share < 0.01 ? "under 1 %" : percent(share));

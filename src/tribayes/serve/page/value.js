@@ -23,7 +23,7 @@ const levelOf = (answer) => `${Number((100 * answer.level).toFixed(1))} %`;
 function verdictOf(answer) {
   const title = `${answer.target}: ${short(answer.prediction)}`;
   if (answer.certain === null) return { kind: "none", title: `${title}, says one network`, words: "Being alone, it cannot say how sure it is." };
-  const lies = `It lies in ${range(answer.interval)}, to ${levelOf(answer)}.`;
+  const [lower, upper] = answer.interval.map(short), lies = `It lies between ${lower} and ${upper}, with a probability of ${levelOf(answer)}.`;
   if (answer.remark) return { kind: "unsure", title: `${title}? Uncertain`, words: `${answer.remark}. ${lies}` };
   if (answer.certain) return { kind: "sure", title: `${title}, quite certain`, words: lies };
   return { kind: "unsure", title: `${title}? Uncertain`, words: `The spread is among the widest 5 %. ${lies}` };

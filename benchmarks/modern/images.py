@@ -141,7 +141,8 @@ def _house_numbers(folder: Path) -> Tensor:
     return _records(_find("svhn-recropped/test-10000.bin", folder), 10_000, label_bytes=1)[0]
 
 
-def _letters(folder: Path) -> Tensor:
+def letters(folder: Path) -> Tensor:
+    """KMNIST's test images: Japanese letters, uint8 (10,000, 1, 28, 28)."""
     data = _bytes(_find("kmnist/t10k-images-idx3-ubyte", folder))
     header = 16  # magic number and three lengths
     _check_size("kmnist", len(data), header + 10_000 * 28 * 28)
@@ -151,7 +152,7 @@ def _letters(folder: Path) -> Tensor:
 _FOREIGN: dict[str, dict[str, Callable[[Path], Tensor]]] = {
     "cifar10": {"near": lambda folder: _cifar100_test(folder)[0], "far": _house_numbers},
     "cifar100": {"near": lambda folder: load("cifar10", folder).test_images, "far": _house_numbers},
-    "fashion": {"far": _letters},
+    "fashion": {"far": letters},
 }
 
 

@@ -267,7 +267,9 @@ def serve(
     data_dir: DataDir = None,
     network: Network = None,
     samples: Annotated[int, typer.Option(min=2, max=2000, help="How many networks to draw.")] = 200,
-    seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="After which a body that has not come, or an answer, is given up.")] = 10.0,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, max=3600, help="After which a body that has not come, or an answer, is given up.")
+    ] = 10.0,
     threads: Threads = None,
 ) -> None:
     """Open a page on which to watch a network doubt: draw, distort, click; with a JSON interface beside it."""

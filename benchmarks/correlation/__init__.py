@@ -1,0 +1,1 @@
+"""Where correlation pays: other correlations, rough and smooth inputs: `python -m benchmarks.correlation --help`."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+from benchmarks.modern import every_arm
 from benchmarks.modern.arms import ARMS
 from benchmarks.modern.figures import Difference, equivalent_text, paired_difference
 from benchmarks.modern.keeping import Ensemble
@@ -46,29 +47,39 @@ and 5 strengths of CIFAR-10-C, made here from 2,000 test images. *Near* and *far
 of house numbers from test images by entropy.
 """
 
+DATA = "cifar10"
+T = TypeVar("T")
 MISSING = """\
 ## What has not been run
 
-The paper's tridiagonal family, MC dropout, mean field, IVON, Laplace's approximation of the last layer, SWAG and
-ensembles of ours are in the same queue (`python -m benchmarks.modern run --help`) and have not been run at this length;
-neither have CIFAR-100, WideResNet and ViT. The defaults were chosen on smaller networks ([defaults.md](defaults.md));
-nothing about them was tuned here.
+ResNet-18 with the paper's tridiagonal family, MC dropout, mean field, IVON, Laplace's approximation of the last layer,
+SWAG and ensembles of ours: they are in the same queue (`python -m benchmarks.modern run --help`) and have not been run
+at this length; neither have CIFAR-100, WideResNet and ViT. The defaults were chosen on smaller networks
+([defaults.md](defaults.md)); nothing about them was tuned here.
 """
 
 
-def document(cells: Mapping[str, Runs], together: Mapping[str, Ensemble]) -> str:
+def document(every: Mapping[str, Runs], ensembles: Mapping[str, Ensemble]) -> str:
+    cells, together = _of(DATA, every), _of(DATA, ensembles)
     plain, others = _split(cells)
     settings = next(iter(plain.values()))["settings"]
     parts = [INTRODUCTION.format(**settings), _table(cells, together), NOTES]
     parts += [_verdict(runs, plain) + _on_held_out(runs, plain) for runs in others.values()]
     parts += [_equivalents(others, ensemble) for ensemble in together.values()]
     parts += [_certainty(runs) for runs in others.values()]
-    parts += [_corruptions(plain, others), _taus(others), MISSING]
+    parts += [_corruptions(plain, others), _taus(others)]
+    parts += [every_arm.section(_of(every_arm.DATA, every), _of(every_arm.DATA, ensembles)), MISSING]
     return "\n".join(parts)
 
 
-def readme_block(cells: Mapping[str, Runs], together: Mapping[str, Ensemble]) -> str:
+def _of(data: str, found: Mapping[str, T]) -> dict[str, T]:
+    """What was found of networks trained on these data, by cell."""
+    return {cell: one for cell, one in found.items() if cell.startswith(f"{data}-")}
+
+
+def readme_block(every: Mapping[str, Runs], ensembles: Mapping[str, Ensemble]) -> str:
     """What README says of it: the figures that most ask for, and what of all is beyond the error of the seeds."""
+    cells, together = _of(DATA, every), _of(DATA, ensembles)
     plain, others = _split(cells)
     settings = next(iter(plain.values()))["settings"]
     lines = [

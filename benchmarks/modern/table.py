@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmarks.modern import archive, figures
 from benchmarks.modern.archive import Record
-from benchmarks.modern.figures import Figures
+from benchmarks.modern.figures import Difference, Figures
 from tribayes._text import format_table
 
 MEMBERS = 4
@@ -126,6 +126,16 @@ def mean_text(values: Sequence[float], decimals: int) -> str:
         return f"{mean:.{decimals}f}"
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values))
     return f"{mean:.{decimals}f} ± {spread:.{decimals}f}"
+
+
+def difference_text(found: Difference, digits: int) -> str:
+    """A difference with its interval, bold where zero lies outside.
+
+    >>> difference_text(Difference(-0.0123, -0.02, -0.001, 5), 4)
+    '**−0.0123** (−0.0200 to −0.0010)'
+    """
+    mean, lower, upper = (f"{value:+.{digits}f}".replace("-", "−") for value in (found.mean, found.lower, found.upper))
+    return f"**{mean}** ({lower} to {upper})" if found.clear else f"{mean} ({lower} to {upper})"
 
 
 def _texts(each: Sequence[Figures], columns: Sequence[Column]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -89,8 +90,13 @@ def test_what_is_greedy_is_found_out() -> None:
     def ours() -> None:
         raise ValueError("refused")
 
-    held, words = measured(lambda: bytearray(b"x") * (200 * MEGA), 100 * MEGA)
-    assert (held, words.endswith("+ read")) == (False, True)
+    def greedy() -> None:
+        kept = bytearray(b"x") * (200 * MEGA)
+        time.sleep(0.1)
+        del kept
+
+    held, words = measured(greedy, 100 * MEGA)
+    assert (held, words.endswith("+ read")) == (False, True), words
     held, words = measured(lambda: {}["theirs"], 100 * MEGA)
     assert (held, words.endswith("- KeyError: 'theirs'")) == (False, True)
     held, words = measured(ours, 100 * MEGA)

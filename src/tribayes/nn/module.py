@@ -125,6 +125,9 @@ class BayesianModule(nn.Module):
             twin = self._twin_in_use()
             if twin is not None:
                 return twin.network(*args, **kwargs)
+        elif self._given is None and torch.compiler.is_exporting():
+            remedy = "export tb.Ensemble(model), tb.SamplingNetwork(model) or the mean, tb.to_deterministic(model)"
+            raise refusal("model", type(self).__name__, "not draw anew by torch's generator where it is exported", remedy)
         weights = self.sample_weights() if self._given is None else self._given
         answer = self.apply_weights(weights, *args, **kwargs)
         if self._given is None and "labels" in kwargs:

@@ -82,7 +82,7 @@ def sampled_answers(
         test.inputs,
         samples,
         likelihood_of(model) or Categorical(),
-        seed_of_answers(seed),
+        seed=seed_of_answers(seed),
         progress=progress,
         keep_samples=keep_samples,
         levels=LEVELS,

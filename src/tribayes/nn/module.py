@@ -58,7 +58,7 @@ class BayesianModule(nn.Module):
     layout: Tensor
     _output: Any = None  # what counted in training (answer.py); no part of the state
     _loss_watch: LossWatch | None = None  # where the network computes a loss of its own
-    filled: bool = False  # from a `state_dict`, which does not say what outputs mean
+    _filled: bool = False  # from a `state_dict`, which does not say what outputs mean
 
     def __init__(self, module: nn.Module, *, generator: Randomness = None, **options: Unpack[Options]) -> None:
         super().__init__()
@@ -324,7 +324,7 @@ class BayesianModule(nn.Module):
 
 def _note_state(module: BayesianModule, _: object) -> None:
     """After a state was loaded."""
-    module.filled = True
+    module._filled = True
     module.warn_of_zeros()
 
 

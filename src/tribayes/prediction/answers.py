@@ -42,7 +42,7 @@ def likelihood_for(model: nn.Module, given: Any = None) -> Likelihood:
     """
     if given is None:
         known = likelihood_of(model)
-        if known is None and any(module.filled for module in bayesian_modules(model)):
+        if known is None and any(module._filled for module in bayesian_modules(model)):
             warnings.warn(_UNKNOWN, UserWarning, stacklevel=3)
         return known or Categorical()
     if not isinstance(given, Likelihood):

@@ -207,7 +207,7 @@ def _rebuilt(
         own = {name.removeprefix(_LIKELIHOOD): t for name, t in tensors.items() if name.startswith(_LIKELIHOOD)}
         remember(model, likelihood_from(facts["likelihood"], own, known).to(next(model.parameters()).device))
     for module in bayesian_modules(model):
-        module.filled = False  # by a file, which says whatever was known of a likelihood
+        module._filled = False  # by a file, which says whatever was known of a likelihood
     remember_calibrations(model, facts["calibrations"])
     return model
 

@@ -64,7 +64,11 @@ def check_weights(weights: Draw, names: Sequence[str], module: nn.Module) -> Non
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first of them, and how many there are."""
+    """The first of them, and how many there are.
+
+    >>> some_of([f"{layer}.weight" for layer in range(12)])
+    '0.weight, 1.weight, 2.weight, 3.weight, 4.weight, 5.weight, 6.weight, 7.weight, … (12 in all)'
+    """
     return ", ".join(names[:_SHOWN]) + (f", … ({len(names)} in all)" if len(names) > _SHOWN else "")
 
 

@@ -142,7 +142,7 @@ VALUES: dict[str, tuple[Call, str]] = {
     ),
     "weights of another name": (
         lambda: tb.nn.Linear(3, 2).apply_weights({"bais": torch.zeros(2)}, torch.zeros(1, 3)),
-        "`weights` (='bais') must name a random parameter of ('weight', 'bias'); correct the name.",
+        "`weights` (='bais') must name a random parameter of the network; choose among weight, bias.",
     ),
     "divergence of a plain network": (
         lambda: tb.kl(net()),

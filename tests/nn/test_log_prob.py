@@ -81,7 +81,7 @@ def test_in_float32_a_long_tensor_keeps_its_digits() -> None:
     torch.testing.assert_close(model.float().log_prob(draw).double(), exact, rtol=1e-5, atol=0.0)
 
 
-NAMES = "have all of ('0.weight', '0.bias', '2.weight', '2.bias'); pass what sample_weights() returns."
+NAMES = "have all of 0.weight, 0.bias, 2.weight, 2.bias; pass what sample_weights() returns."
 
 
 def test_what_is_no_draw_is_refused() -> None:

@@ -138,7 +138,9 @@ def test_what_the_network_sets_on_itself_is_handed_back() -> None:
 def test_bad_weights_are_refused_before_the_block_begins() -> None:
     model = model_of()
     with (
-        refused("`weights` (='fc') must name a random parameter of ('layer.weight', 'layer.bias'); correct the name."),
+        refused(
+            "`weights` (='fc') must name a random parameter of the network; choose among layer.weight, layer.bias."
+        ),
         model.using({"fc": X}),
     ):
         pytest.fail("entered")

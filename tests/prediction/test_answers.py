@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -100,6 +102,22 @@ def test_the_model_knows_what_it_was_trained_with() -> None:
 
 def test_a_model_that_knows_of_none_is_a_classifier() -> None:
     assert isinstance(predict(classifier(), inputs(), 3), tb.ClassPredictive)
+
+
+def test_a_model_filled_from_a_state_says_that_it_knows_of_none(tmp_path: Path) -> None:
+    """Two outputs of a regression would look like two classes."""
+    state, model = regressor(outputs=2).state_dict(), regressor(outputs=2)
+    model.load_state_dict(state)
+    words = r"filled from a state_dict, which does not say .* taken for classes\. Say it by likelihood="
+    for ask in (lambda: predict(model, inputs(), 3), lambda: tb.Ensemble(nn.Sequential(model), 3)):
+        with pytest.warns(UserWarning, match=words):
+            ask()
+    predict(model, inputs(), 3, likelihood=tb.Categorical())  # which is said
+    tb.save(model, tmp_path / "model", likelihood=tb.Gaussian(0.5))
+    again = tb.load(tmp_path / "model", copy.deepcopy(model.module))
+    assert isinstance(predict(again, inputs(), 3), tb.RegressionPredictive)
+    tb.ELBO(tb.Gaussian(0.5), data_size=15)(model, inputs(), inputs()[:, :2])
+    assert isinstance(predict(model, inputs(), 3), tb.RegressionPredictive)
 
 
 def test_calibration_takes_the_remembered_one_and_keeps_the_temperature_in_it() -> None:

@@ -34,6 +34,13 @@ def images(count: int) -> Tensor:
     return torch.randn(count, 1, 12, 12, generator=torch.Generator().manual_seed(count))
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_model_that_draws_anew_says_what_to_export_instead(strict: bool) -> None:
+    for model in (lenet(), nn.Sequential(lenet(), nn.Softmax(1))):
+        with pytest.raises(Exception, match=r"not draw anew .* where it is exported; export tb.Ensemble\(model\)"):
+            export(model.eval(), (images(2),), strict=strict)
+
+
 def test_recurrent_networks_too() -> None:
     net, x = NETWORKS["GRU"].build(), NETWORKS["GRU"].inputs()
     model, more = tb.to_bayesian(net, tau=0.3), torch.cat([x, -x])

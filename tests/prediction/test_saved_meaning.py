@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import tribayes as tb
 from tests.networks import same_tensors
 from tribayes._tensor_files import read_tensors, write_tensors
+from tribayes.nn.twin import plain_name
 from tribayes.prediction.saving import facts_of
 
 
@@ -153,3 +154,16 @@ def test_the_state_of_a_compiled_model_fits_the_model_itself() -> None:
     another = tb.to_bayesian(layers(nn.ReLU()), where="0.*")
     with pytest.raises(RuntimeError, match="the checkpoint's random tensors differ from this model's"):
         another.load_state_dict(state)
+
+
+def test_the_state_of_a_network_with_compiled_parts_fits_one_without_and_the_other_way_round() -> None:
+    def network(compiled: bool) -> tb.BayesianModule:
+        parts = nn.Sequential(nn.Linear(4, 6), nn.Tanh())
+        net = nn.Sequential(torch.compile(parts) if compiled else parts, nn.Linear(6, 3))
+        return tb.to_bayesian(torch.compile(net) if compiled else net, prior=tb.Prior(loc="pretrained"))
+
+    for compiled in (True, False):
+        model, other = network(compiled), network(not compiled)
+        other.load_state_dict(model.state_dict())
+        ours, theirs = ({plain_name(name): t for name, t in m.state_dict().items()} for m in (other, model))
+        assert same_tensors(ours, theirs)

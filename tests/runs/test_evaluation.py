@@ -113,6 +113,14 @@ def test_a_regression_is_judged_elsewhere(bayesian: tuple[RecipeTrainer, Example
         evaluate(trainer.model, Examples(test.inputs, torch.rand(len(test), 1)), seed=0)
 
 
+def test_a_network_that_was_read_again_is_a_classifier_without_a_word() -> None:
+    """Elsewhere a model filled from a state_dict is warned of, for it may be of anything."""
+    model = tb.to_bayesian(torch.nn.Linear(2, 3))
+    model.load_state_dict(model.state_dict())
+    test = Examples(torch.randn(12, 2), torch.arange(12) % 3)
+    assert evaluate(model, test, seed=0, samples=5, progress=False)["examples_tested"] == 12
+
+
 def test_the_evaluation_is_plain_json(bayesian: tuple[RecipeTrainer, Examples]) -> None:
     trainer, test = bayesian
     found = evaluate(trainer.model, test, seed=0, samples=2, progress=False)

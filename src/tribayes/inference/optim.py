@@ -62,6 +62,8 @@ def parameter_groups(
     if likelihood is not None:
         check_module("likelihood", likelihood, "pass e.g. tb.Gaussian(learned=True)")
     reshard_(model)
+    for module in bayesian_modules(model):
+        module.warn_of_zeros()  # a loop of one's own has nobody else to say it before its loss is infinite
     check_positive("scale_lr", scale_lr, "it is a learning rate, such as 0.01")
     multipliers = {"scales": (scale_lr_multiplier, 1.0), "correlations": (correlation_lr_multiplier, KAPPA)}
     given = {name: pair[0] for name, pair in multipliers.items() if pair[0] is not None}

@@ -15,6 +15,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from tribayes._errors import check_spread, is_number, refusal, wrong_type
 from tribayes._text import format_table
+from tribayes.nn.places import some_of
 from tribayes.posterior.family import Family, family_of
 from tribayes.posterior.prior import AnyPrior, RelativePrior
 
@@ -243,8 +244,7 @@ def check_patterns(argument: str, patterns: Iterable[str], names: Sequence[str],
         if not isinstance(pattern, str):
             raise wrong_type(argument, pattern, "have names or name patterns as keys", 'pass e.g. {"*bias": 0.01}')
         if not matches(names, pattern):
-            known = ", ".join(names[:8]) + (f", … ({len(names)} in all)" if len(names) > 8 else "")
-            raise refusal(argument, pattern, f"match {what}", f"choose among {known}")
+            raise refusal(argument, pattern, f"match {what}", f"choose among {some_of(names)}")
 
 
 def per_tensor(

@@ -21,7 +21,7 @@ from tribayes.nn.own_loss import LossWatch, watch_own_loss
 from tribayes.nn.places import Draw, check_weights, fingerprint, parameter_of, places_of, stack_of
 from tribayes.nn.sharded import holds_shards, whole_twin
 from tribayes.nn.table import PosteriorRow, PosteriorTable
-from tribayes.nn.twin import Twin, take_off_compiled_names
+from tribayes.nn.twin import Twin, adopt_compiled_names, plain_name
 from tribayes.nn.wrapping import NetworksOwn, shown
 from tribayes.nn.zeros import count_zeros, warn_of_zeros
 from tribayes.posterior.draw.plain import flat, sources_of
@@ -58,6 +58,7 @@ class BayesianModule(nn.Module):
     layout: Tensor
     _output: Any = None  # what counted in training (answer.py); no part of the state
     _loss_watch: LossWatch | None = None  # where the network computes a loss of its own
+    _filled: bool = False  # from a `state_dict`, which does not say what outputs mean
 
     def __init__(self, module: nn.Module, *, generator: Randomness = None, **options: Unpack[Options]) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class BayesianModule(nn.Module):
         means = [candidate.parameter for candidate in plan.chosen]
         self._names = tuple(candidate.name for candidate in plan.chosen)
         # before the network, whose attributes show: torch refuses a buffer by the name of anything that is there
-        self.register_buffer("layout", fingerprint(self._names, means))
+        self.register_buffer("layout", fingerprint(tuple(map(plain_name, self._names)), means))
         self.module = module
         self._given: Draw | None = None  # weights to use instead of fresh ones; set on twins only (stage.py)
         self._places = {candidate.name: places_of(module, candidate.names) for candidate in plan.chosen}
@@ -75,7 +76,7 @@ class BayesianModule(nn.Module):
         if plan.family.multiplicative:
             self._leave_zero_(generator)
         self.family = plan.family(means, plan.tau, plan.rho)
-        self.register_load_state_dict_post_hook(_note_zeros)
+        self.register_load_state_dict_post_hook(_note_state)
 
     @property
     def sampler(self) -> str:
@@ -125,6 +126,11 @@ class BayesianModule(nn.Module):
             twin = self._twin_in_use()
             if twin is not None:
                 return twin.network(*args, **kwargs)
+        elif self._given is None and torch.compiler.is_exporting():
+            remedy = "export tb.Ensemble(model), tb.SamplingNetwork(model) or the mean, tb.to_deterministic(model)"
+            raise refusal(
+                "model", type(self).__name__, "not draw anew by torch's generator where it is exported", remedy
+            )
         weights = self.sample_weights() if self._given is None else self._given
         answer = self.apply_weights(weights, *args, **kwargs)
         if self._given is None and "labels" in kwargs:
@@ -305,7 +311,7 @@ class BayesianModule(nn.Module):
         guard_means_(means, rule_of("paper"), sources_of(means, generator))
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        take_off_compiled_names(state_dict, prefix)
+        adopt_compiled_names(self, state_dict, prefix)
         stored = state_dict.get(f"{prefix}layout")
         if isinstance(stored, Tensor) and not torch.equal(stored.cpu(), self.layout.cpu()):
             # the last argument is torch's list of error messages
@@ -316,8 +322,9 @@ class BayesianModule(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-def _note_zeros(module: BayesianModule, _: object) -> None:
+def _note_state(module: BayesianModule, _: object) -> None:
     """After a state was loaded."""
+    module._filled = True
     module.warn_of_zeros()
 
 

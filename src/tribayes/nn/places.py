@@ -13,6 +13,7 @@ from tribayes._errors import refusal, wrong_type
 
 Draw = Mapping[str, Tensor]
 
+_SHOWN = 8  # names in an error
 _REMEDY = "pass what sample_weights() returns"
 
 
@@ -53,7 +54,7 @@ def check_weights(weights: Draw, names: Sequence[str], module: nn.Module) -> Non
         raise wrong_type("weights", weights, "be a dict name -> tensor", _REMEDY)
     for name, value in weights.items():
         if name not in names:
-            raise refusal("weights", name, f"name a random parameter of {names}", "correct the name")
+            raise refusal("weights", name, "name a random parameter of the network", f"choose among {some_of(names)}")
         if not isinstance(value, Tensor):
             raise wrong_type("weights", value, f"have a tensor for {name!r}", _REMEDY)
         shape = parameter_of(module, name).shape
@@ -62,11 +63,20 @@ def check_weights(weights: Draw, names: Sequence[str], module: nn.Module) -> Non
             raise refusal("weights", tuple(value.shape), f"have the shape {tuple(shape)} for {name!r}", remedy)
 
 
+def some_of(names: Sequence[str]) -> str:
+    """The first of them, and how many there are.
+
+    >>> some_of([f"{layer}.weight" for layer in range(12)])
+    '0.weight, 1.weight, 2.weight, 3.weight, 4.weight, 5.weight, 6.weight, 7.weight, … (12 in all)'
+    """
+    return ", ".join(names[:_SHOWN]) + (f", … ({len(names)} in all)" if len(names) > _SHOWN else "")
+
+
 def stack_of(draw: Draw, means: Mapping[str, Tensor]) -> tuple[int, ...]:
     """() for one draw of all these parameters, (n,) for n of them stacked; refuses what is neither."""
     if not isinstance(draw, Mapping) or set(draw) != set(means):
         found = sorted(draw) if isinstance(draw, Mapping) else draw
-        raise refusal("draw", found, f"have all of {tuple(means)}", _REMEDY)
+        raise refusal("draw", found, f"have all of {some_of(tuple(means))}", _REMEDY)
     for name, value in draw.items():
         if not isinstance(value, Tensor):
             raise wrong_type("draw", value, f"have a tensor for {name!r}", _REMEDY)

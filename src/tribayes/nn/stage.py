@@ -22,12 +22,10 @@ from tribayes.nn.module import BayesianModule
 from tribayes.nn.places import Draw
 from tribayes.nn.sharded import holds_shards, reshard_, whole_twin
 from tribayes.nn.table import PosteriorRow
-from tribayes.nn.twin import Twin
+from tribayes.nn.twin import Twin, plain_name
 from tribayes.posterior.streams import Stream
 
 ModelDraw = Sequence[Draw]
-
-_WRAPPED = "_orig_mod."  # what `torch.compile` puts into the path of a module
 
 
 class Stage:
@@ -114,7 +112,7 @@ def random_names(model: nn.Module) -> list[list[str]]:
     """
     named = [(path, module) for path, module in model.named_modules() if isinstance(module, BayesianModule)]
     names = [[f"{path}.{name}" if path else name for name in module.random_names] for path, module in named]
-    return [[name.replace(_WRAPPED, "") for name in group] for group in names]
+    return [[plain_name(name) for name in group] for group in names]
 
 
 def own_names(model: nn.Module) -> dict[nn.Parameter, str]:
@@ -127,7 +125,7 @@ def own_names(model: nn.Module) -> dict[nn.Parameter, str]:
             if name.startswith(f"{path}module."):
                 name = path + name.removeprefix(f"{path}module.")
                 break
-        names[parameter] = name.replace(_WRAPPED, "")
+        names[parameter] = plain_name(name)
     return names
 
 

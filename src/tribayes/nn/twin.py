@@ -22,6 +22,7 @@ from tribayes._errors import check_module
 
 _STRUCTURE = frozenset(nn.Module().__dict__)  # what every module has: parameters, buffers, children, hooks
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedModel)  # each has the model as `module`
+_COMPILED = "_orig_mod."  # what `torch.compile` puts into names
 _UNTOUCHED = (int, float, bool, str, type(None))
 
 
@@ -172,11 +173,18 @@ def is_compiled(module: nn.Module) -> bool:
     return "_orig_mod" in module._modules and hasattr(module, "dynamo_ctx")
 
 
-def take_off_compiled_names(state: dict[str, Any], prefix: str) -> None:
-    """Give what the `state_dict` of a compiled model holds the names of the model itself, in place."""
-    compiled = f"{prefix}_orig_mod."
-    for name in [name for name in state if name.startswith(compiled)]:
-        state[prefix + name.removeprefix(compiled)] = state.pop(name)
+def plain_name(name: str) -> str:
+    """A name without what compiling adds."""
+    return name.replace(_COMPILED, "").removesuffix(_COMPILED.rstrip("."))
+
+
+def adopt_compiled_names(module: nn.Module, state: dict[str, Any], prefix: str) -> None:
+    """Give the tensors of a state, in place, this module's names: it or a part of it was compiled there, or is here."""
+    own = (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False))
+    names = {plain_name(name): prefix + name for name, _ in own}
+    for name in [name for name in state if name.startswith(prefix)]:
+        if (here := names.get(plain_name(name.removeprefix(prefix)), name)) != name:
+            state[here] = state.pop(name)
 
 
 def bare(model: nn.Module) -> nn.Module:

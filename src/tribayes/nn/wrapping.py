@@ -38,7 +38,7 @@ class _Bound:
 
     def __init__(self, function: Callable[..., Any], wrapper: Any) -> None:
         self.__func__, self.__self__ = function, wrapper
-        self.__doc__ = function.__doc__
+        self.__doc__, self.__code__ = function.__doc__, function.__code__  # torch.export asks where it is
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__func__(self.__self__, *args, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from tribayes._errors import refusal, wrong_type
 from tribayes.inference.likelihood import CLASSES, LABELS, VALUES, Categorical, Likelihood
 from tribayes.inference.memory import likelihood_of
+from tribayes.nn.convert import bayesian_modules
 from tribayes.prediction.predictive import ClassPredictive, LabelPredictive, RegressionPredictive
 from tribayes.prediction.predictive_base import DEFAULT_LEVELS, Predictive
 from tribayes.prediction.samples import Drawn, Moments
@@ -18,12 +20,18 @@ from tribayes.prediction.source import Kept, Reduced, Source
 
 KINDS: dict[str, type[Predictive]] = {CLASSES: ClassPredictive, LABELS: LabelPredictive, VALUES: RegressionPredictive}
 
+_UNKNOWN = (
+    "the model was filled from a state_dict, which does not say what its outputs mean: they are taken for classes. Say "
+    "it by likelihood=tb.Categorical() or whatever it was trained with; tb.save and tb.load keep it."
+)
+
 
 def likelihood_for(model: nn.Module, given: Any = None) -> Likelihood:
     """The likelihood by which a model is asked: the one given, else the one it was trained with.
 
-    A model that knows of none, trained by a loop of its own or filled from a `state_dict`, is taken for a classifier,
-    `Categorical()`: that is what such a loop nearly always is, and outputs (N, 1) are refused by it.
+    A model that knows of none, trained by a loop of its own, is taken for a classifier, `Categorical()`: that is what
+    such a loop nearly always is, and outputs (N, 1) are refused by it. Filled from a `state_dict`, it may have been
+    trained by any: that is said.
 
     Example:
         >>> model = tribayes.to_bayesian(nn.Linear(4, 2))
@@ -33,7 +41,10 @@ def likelihood_for(model: nn.Module, given: Any = None) -> Likelihood:
         Gaussian(noise=1, learned=False)
     """
     if given is None:
-        return likelihood_of(model) or Categorical()
+        known = likelihood_of(model)
+        if known is None and any(module._filled for module in bayesian_modules(model)):
+            warnings.warn(_UNKNOWN, UserWarning, stacklevel=3)
+        return known or Categorical()
     if not isinstance(given, Likelihood):
         raise wrong_type("likelihood", given, "be a Likelihood", "pass e.g. tb.Categorical()")
     return given

@@ -17,11 +17,11 @@ from tribayes.inference.likelihood import Likelihood
 from tribayes.inference.memory import likelihood_of
 from tribayes.nn.convert import bayesian_modules, to_deterministic
 from tribayes.nn.module import BayesianModule
-from tribayes.nn.twin import bare
+from tribayes.nn.twin import bare, plain_name
 from tribayes.posterior.family import FAMILIES
 from tribayes.posterior.prior import TensorPrior
 from tribayes.prediction.calibration import calibrations_of
-from tribayes.prediction.saved_form import bayesian_paths, plain_name
+from tribayes.prediction.saved_form import bayesian_paths
 
 _OPEN = "*To be filled in: `{}=` of `tribayes.model_card`.*"
 

@@ -21,6 +21,7 @@ from tribayes.inference.values import HeteroscedasticGaussian, Poisson, StudentT
 from tribayes.nn.answer import Output
 from tribayes.nn.conversion import Options
 from tribayes.nn.module import BayesianModule
+from tribayes.nn.twin import plain_name
 from tribayes.posterior.family import FAMILIES, Family
 from tribayes.posterior.prior import AnyPrior, BestScale, Prior, RelativePrior, TensorPrior
 
@@ -32,7 +33,6 @@ LIKELIHOODS: dict[str, type[Likelihood]] = {
     for kind in (Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian, MultiLabel, Poisson, StudentT)
 }
 _PRIORS = {BestScale: "relative", TensorPrior: "normal"}
-_COMPILED = "_orig_mod."  # what `torch.compile` puts into names
 
 
 def module_facts(path: str, module: BayesianModule, custom: bool) -> Facts:
@@ -133,11 +133,6 @@ def warn_of_other_parts(file: str, saved: Mapping[str, str], net: nn.Module) -> 
 def _own(argument: str, kind: type, remedy: str) -> ValueError:
     requirement = "be of tribayes's own classes, unless you say that you will give the class to tb.load"
     return refusal(argument, kind.__name__, requirement, f"pass custom=True here, and {remedy} there")
-
-
-def plain_name(name: str) -> str:
-    """A name without what compiling adds."""
-    return name.replace(_COMPILED, "").removesuffix(_COMPILED.rstrip("."))
 
 
 def network_names(names: list[str], paths: list[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from tribayes.inference.memory import likelihood_of, remember
 from tribayes.nn.answer import Output, check_output, remember_output, remembered_output
 from tribayes.nn.convert import bayesian_modules, copied
 from tribayes.nn.module import BayesianModule
-from tribayes.nn.twin import bare
+from tribayes.nn.twin import bare, plain_name
 from tribayes.posterior.family import FAMILIES, Family
 from tribayes.prediction.calibration import calibrations_of, remember_calibrations
 from tribayes.prediction.saved_form import (
@@ -33,7 +33,6 @@ from tribayes.prediction.saved_form import (
     network_names,
     output_facts,
     part_names,
-    plain_name,
     separate,
     shapes,
     warn_of_other_parts,
@@ -199,7 +198,7 @@ def _rebuilt(
         raise unusable(
             path, f"does not fit this family or network in {_few(sorted(odd))}", "pass what it was saved with"
         )
-    # of names and shapes, which have been compared; compiled parts have other names
+    # of names and shapes, which have been compared; in older files names were those of compiled parts
     state |= {name: fresh[names[name]] for name in state if name.rpartition(".")[2] == "layout"}
     model.load_state_dict({names[name]: value for name, value in state.items()})
     model = model if device is None else model.to(device)
@@ -207,6 +206,8 @@ def _rebuilt(
         known = _class_of(path, "likelihood", facts["likelihood"]["kind"], LIKELIHOODS, likelihood)
         own = {name.removeprefix(_LIKELIHOOD): t for name, t in tensors.items() if name.startswith(_LIKELIHOOD)}
         remember(model, likelihood_from(facts["likelihood"], own, known).to(next(model.parameters()).device))
+    for module in bayesian_modules(model):
+        module._filled = False  # by a file, which says whatever was known of a likelihood
     remember_calibrations(model, facts["calibrations"])
     return model
 

@@ -15,6 +15,8 @@ from tribayes._files import only_one
 from tribayes._text import printable
 from tribayes.data import class_names
 from tribayes.distributed.processes import processes
+from tribayes.inference import Categorical
+from tribayes.inference.memory import remember
 from tribayes.nn.module import BayesianModule
 from tribayes.recipes.examples import load_examples, load_split, prepare, shown_images
 from tribayes.recipes.experiments import experiment
@@ -47,7 +49,9 @@ class RecipeRun(Run):
 
     def network(self, device: torch.device) -> nn.Module:
         """The trained network, on a device."""
-        return self.load_model(lambda: build_model(self.setting, self.seed), device)
+        model = self.load_model(lambda: build_model(self.setting, self.seed), device)
+        remember(model, Categorical())  # all recipes are of classes
+        return model
 
     def bayesian_network(self, device: torch.device) -> BayesianModule:
         """The same, if it is one that can be asked how sure it is."""

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from tribayes._errors import check_module, refusal, wrong_type
 from tribayes._text import format_table, percent, printable
+from tribayes.inference import Categorical
+from tribayes.inference.memory import likelihood_of
 from tribayes.nn.answer import counted, remembered_output
 from tribayes.nn.module import BayesianModule
 from tribayes.nn.stage import ModelDraw, Stage, posterior_rows
@@ -79,6 +81,7 @@ def sampled_answers(
         model,
         test.inputs,
         samples,
+        likelihood_of(model) or Categorical(),
         seed=seed_of_answers(seed),
         progress=progress,
         keep_samples=keep_samples,

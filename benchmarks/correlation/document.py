@@ -38,9 +38,13 @@ from benchmarks.correlation.results import (
     Figure,
     Networks,
     best_share,
+    better,
     by_seed,
     gap,
     pays,
+    pays_at,
+    whole,
+    worse,
 )
 from benchmarks.correlation.results import FOREIGN as AUROC
 from benchmarks.correlation.shifts import BLUR, NOISE
@@ -91,28 +95,78 @@ def document(stored: Mapping[str, Any]) -> str:
     for task in TASKS:
         parts.append(f"## {task.title}\n\n{_table(networks, task)}")
         parts.append(f"Minus the diagonal law, at the best c of each:\n\n{_beside_diagonal(networks, task)}")
-    parts += [_neighbourhood(networks), _learned(networks), _unknown()]
+    parts += [_at_the_same_share(networks), _neighbourhood(networks), _learned(networks), _unknown()]
     versions = ", ".join(f"{name} {version}" for name, version in stored["made_with"].items())
     return "\n".join([*parts, f"Made with {versions}, on a CPU.\n"])
 
 
 def _verdict(networks: Networks) -> str:
-    lines = []
-    for arm in OTHERS:
-        said = [pays(networks, task, arm) for task in TASKS]
-        if None in said:
-            lines.append(f"- {arm.title}: not all was run.")
-            continue
-        where = [task.title for task, one in zip(TASKS, said, strict=True) if one]
-        word = (
-            "**pays**"
-            if all(said)
-            else f"pays on {where[0]} alone, so it does not by the rule"
-            if where
-            else "does not pay"
+    lines = [f"- {arm.title}: {_by_the_rule(networks, arm)}." for arm in OTHERS]
+    conclusion = _conclusion(networks) if _all_was_run(networks) else ""
+    return "## Verdict\n\n" + f"{conclusion}By the rule:\n\n" + "\n".join(lines) + "\n"
+
+
+def _by_the_rule(networks: Networks, arm: Arm) -> str:
+    said = [pays(networks, task, arm) for task in TASKS]
+    if None in said:
+        return "not all was run"
+    where = [task.title for task, one in zip(TASKS, said, strict=True) if one]
+    if all(said):
+        return "pays"
+    return f"pays on {where[0]} alone, so it does not" if where else "does not pay"
+
+
+def _all_was_run(networks: Networks) -> bool:
+    return all(whole(networks, task, arm, share) for task in TASKS for arm in ARMS for share in SHARES)
+
+
+def _conclusion(networks: Networks) -> str:
+    """What the figures come to, and what is wrong with the rule."""
+    found = [
+        f"{arm.title} at c = {share:g}"
+        for arm in OTHERS
+        for share in sorted(SHARES)
+        if all(pays_at(networks, task, arm, share) for task in TASKS)
+    ]
+    said = "**At the same c a law pays on both data sets: " + ", ".join(found) + ".**"
+    if not found:
+        said = (
+            "**No correlation is seen to pay: at the same c none does on both data sets, and none becomes a family.**"
         )
-        lines.append(f"- {arm.title}: {word}.")
-    return "## Verdict\n\n" + "\n".join(lines) + "\n"
+    return f"""\
+{said}
+
+The rule below is not enough, as was seen when all was run: it lets each law have its own c. Clean NLL hardly tells
+c = {min(SHARES):g} from {SHARES[0]:g}, but a larger c by itself tells foreign images apart better and on Fashion-MNIST
+helps under shift, so that a law may "pay" for no more than having got the larger one. Hence the comparison at the same
+c, which was not planned.
+
+"""
+
+
+def _at_the_same_share(networks: Networks) -> str:
+    """Every law beside the diagonal one, both with the same weight of the divergence."""
+    figures = (CLEAN, SHIFTED, AUROC)
+    rows, counts = [], {one: [0, 0, 0] for one in figures}
+    for task in TASKS:
+        for share in sorted(SHARES):
+            for arm in OTHERS:
+                if not (whole(networks, task, arm, share) and whole(networks, task, DIAGONAL, share)):
+                    continue
+                gaps = [gap(networks, task, (arm, DIAGONAL), (share, share), one) for one in figures]
+                shown = [difference_text(found, one.digits) for found, one in zip(gaps, figures, strict=True)]
+                rows.append([task.title, f"{share:g}", arm.title, *shown])
+                for found, one in zip(gaps, figures, strict=True):
+                    counts[one][0 if better(found, one) else 1 if worse(found, one) else 2] += 1
+    words = [
+        f"{one.title}: better in {found[0]}, worse in {found[1]}, within error in {found[2]}"
+        for one, found in counts.items()
+    ]
+    return (
+        "## At the same c\n\nEach law minus the diagonal one.\n\n"
+        + markdown_table(["", "c", "law", *(one.title for one in figures)], rows)
+        + f"\nOf {len(rows)} comparisons each. {'; '.join(words)}. By chance one in twenty is beyond its interval.\n"
+    )
 
 
 def _table(networks: Networks, task: Task) -> str:

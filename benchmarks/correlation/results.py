@@ -71,7 +71,16 @@ def pays(networks: Networks, task: Task, arm: Arm) -> bool | None:
     shares = best_share(networks, task, arm), best_share(networks, task, DIAGONAL)
     if shares[0] is None or shares[1] is None:
         return None
-    gaps = {one: gap(networks, task, (arm, DIAGONAL), (shares[0], shares[1]), one) for one in (CLEAN, SHIFTED, FOREIGN)}
+    return _pays(networks, task, arm, (shares[0], shares[1]))
+
+
+def pays_at(networks: Networks, task: Task, arm: Arm, share: float) -> bool:
+    """The same with both laws at one c, which the rule should have asked for."""
+    return _pays(networks, task, arm, (share, share))
+
+
+def _pays(networks: Networks, task: Task, arm: Arm, shares: tuple[float, float]) -> bool:
+    gaps = {one: gap(networks, task, (arm, DIAGONAL), shares, one) for one in (CLEAN, SHIFTED, FOREIGN)}
     return not worse(gaps[CLEAN], CLEAN) and (better(gaps[SHIFTED], SHIFTED) or better(gaps[FOREIGN], FOREIGN))
 
 

@@ -16,7 +16,7 @@ from benchmarks.correlation import running
 from benchmarks.correlation.families import InsideKernels, MeanInput, RandomOrder, WithoutMean, mean_inputs
 from benchmarks.correlation.laws import Along, Multiplicative, Neighbours, Separable, Structure
 from benchmarks.correlation.plan import ARMS, DIAGONAL, SEEDS, SHARES, TASKS, TRIDIAGONAL, Job
-from benchmarks.correlation.results import best_share, pays
+from benchmarks.correlation.results import best_share, pays, pays_at
 from benchmarks.correlation.running import Images, figures, run, trained
 from benchmarks.correlation.shifts import BLURRED, NOISE, ROUGH, SMOOTH, shifted
 from tribayes._files import read_json
@@ -173,6 +173,23 @@ def test_the_rule(best: tuple[float, float, float], expected: bool) -> None:
     assert best_share(found, TASKS[0], TRIDIAGONAL) == SHARES[1]
     assert pays(found, TASKS[0], TRIDIAGONAL) is expected
     assert pays(networks(**SAME), TASKS[0], TRIDIAGONAL) is None
+
+
+def test_what_only_the_larger_weight_buys_is_told_from_a_law() -> None:
+    """Both laws alike: foreign images are told apart better at the second c, which only one of them likes best."""
+    alike = [(0.10, 0.5, 0.8), (0.10, 0.5, 0.9), (0.2, 0.5, 0.8)]
+    likes = {0: -0.0001, 1: 0.0001}  # hardly, and only beside the other c
+    found = networks(
+        **{
+            f"{law}_{number}": (clean + sign * likes.get(number, 0), shift, foreign)
+            for law, sign in (("diagonal", 1), ("tridiagonal", -1))
+            for number, (clean, shift, foreign) in enumerate(alike)
+        }
+    )
+    assert pays(found, TASKS[0], TRIDIAGONAL)
+    assert not any(pays_at(found, TASKS[0], TRIDIAGONAL, share) for share in SHARES)
+    better = networks(**SAME, tridiagonal_1=(0.10, 0.4, 0.8))
+    assert pays_at(better, TASKS[0], TRIDIAGONAL, SHARES[1])
 
 
 @pytest.fixture

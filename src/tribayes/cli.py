@@ -141,7 +141,7 @@ def fit(
 ) -> None:
     """Train an experiment, or on your own data. Ctrl-C ends it with a checkpoint; --resume continues it exactly.
 
-    By `torchrun --nproc-per-node N -m tribayes fit …` N processes share every batch, with the result of one but for
+    By `torchrun --nproc-per-node N -m -- tribayes fit …` N processes share every batch, with the result of one but for
     rounding.
     """
     data = data_named(name)
@@ -157,19 +157,20 @@ def fit(
     if own:
         request = OwnRequest(data, run, seed, wanted, device, threads, target, task, network, ignore or [])
     train: Any = train_own if own else train_as_asked
+    again = f" --network {network}" if network else ""  # no file of the run says it for its user
     with joined_by_torchrun(on_gpu=device != "cpu" and torch.cuda.is_available()) as group:
         try:
             trained: OwnRun | RecipeRun = train(request, resume, checkpoint_seconds, tensorboard)
         except Stopped as stopped:
             if group.first:
-                print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {printable(request.place)}")
+                print(f"\n{stopped}; continue with:\n  tribayes fit --resume --run {printable(request.place)}{again}")
             raise typer.Exit(stopped.exit_code) from stopped
         except Lost as lost:  # said at once: torchrun ends the processes that are left, while they leave the group
             print(f"error: {lost}", file=sys.stderr, flush=True)
             raise typer.Exit(1) from lost
     if not group.first:
         return
-    folder = printable(trained.folder)
+    folder = printable(trained.folder) + again
     print(f"\nNext:\n  tribayes evaluate {folder}")
     if trained.setting.bayesian:
         print(f"  tribayes report {folder}")

@@ -148,6 +148,20 @@ def test_predictions_are_those_of_predict(labelled: bool) -> None:
     torch.testing.assert_close(together.samples, tb.predict(one.model, x, 20, progress=False).samples)
 
 
+def test_the_rate_that_lightnings_tuner_finds_is_that_of_the_means(tmp_path: Path) -> None:
+    from lightning.pytorch.tuner import Tuner
+
+    x, y = examples()
+    data = DataLoader(TensorDataset(x.repeat(8, 1), y.repeat(8)), batch_size=2)
+    one = module(elbo=objective(data_size=80))
+    tuner = Tuner(trainer(max_epochs=1, default_root_dir=tmp_path))
+    with pytest.warns(UserWarning, match="all parameter groups now learn with"):  # while it looks, and no longer
+        tuner.lr_find(one, data, num_training=30, early_stop_threshold=None)
+    assert one.lr != 0.05
+    rates = {group["name"]: group["lr"] for group in one.configure_optimizers().param_groups}
+    assert rates == {"means": one.lr, "scales": 0.01, "correlations": 0.01}
+
+
 def test_a_learned_noise_is_trained_and_saved() -> None:
     x, y = examples()
     elbo = tb.ELBO(tb.Gaussian(noise=0.5, learned=True), data_size=N)

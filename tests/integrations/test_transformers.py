@@ -199,6 +199,23 @@ def test_half_precision_is_the_trainers(tmp_path: Path) -> None:
     assert one.model.module.body.weight.dtype == torch.float32
 
 
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")  # old 5.x know no other name
+def test_blocks_that_are_computed_again_meet_the_same_draw(tmp_path: Path) -> None:
+    ids = torch.randint(WORDS, (N, 5), generator=torch.Generator().manual_seed(2))
+    rows = [{"input_ids": row, "labels": number % 2} for number, row in enumerate(ids)]
+    small = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8}
+    config = transformers.BertConfig(vocab_size=WORDS, **small)
+    learned = []
+    for again in (False, True):
+        torch.manual_seed(0)
+        model = tb.to_bayesian(transformers.BertForSequenceClassification(config))
+        theirs = trainer(tmp_path, model, {"train_dataset": rows}, gradient_checkpointing=again)
+        theirs.train()
+        assert model.module.is_gradient_checkpointing == again
+        learned.append(model.state_dict())
+    assert same_tensors(*learned)
+
+
 def test_the_labels_of_a_language_model_are_shifted_as_its_own_loss_does(tmp_path: Path) -> None:
     model = EVERYDAY["GPT-2"].model(tau=1e-4)
     tokens = torch.randint(WORDS, (4, 5), generator=torch.Generator().manual_seed(0))

@@ -67,6 +67,10 @@ BAD: dict[str, tuple[Change, str]] = {
         lambda t: [t[0].replace("id", "dear"), *t[1:]],
         "but 'dear' is there twice; rename one",
     ),
+    "columns without a name": (
+        lambda t: [t[0] + ",,", *(x + ",," for x in t[1:])],
+        "have a name for each column but one at most, but 2 have none; name these columns, or take them away",
+    ),
     "one column": (lambda t: [x.split(",")[4] for x in t], "have 2 to 10,000 columns, but it has 1"),
     "a quote that is never closed": (lambda t: [*t[:5], '"' + t[5], *t[6:]], "must be a CSV table"),
     "nothing to learn from": (lambda t: [",".join(x.split(",")[3:5]) for x in t], "have a column to learn from"),
@@ -177,6 +181,7 @@ def test_the_target_has_to_be_named(tmp_path: Path) -> None:
     data, at = write_csv(tmp_path / "table.csv", rows_of()), ("--run", tmp_path / "run")
     assert "name the column to predict: 'id', 'height'" in complaint("fit", data, *at)
     assert complaint("fit", data, "--target", "prise", *at).endswith("did you mean 'price'?.")
+    assert complaint("fit", data, "--target", "x", *at).endswith("a CSV file's first line has them.")
     assert "not the target" in complaint("fit", data, "--target", "price", "--ignore", "price", *at)
     assert "be for a column of numbers" in complaint("fit", data, "--target", "dear", "--task", "regression", *at)
     assert "`--task` (='sorting')" in complaint("fit", data, "--target", "dear", "--task", "sorting", *at)

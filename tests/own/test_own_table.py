@@ -114,6 +114,17 @@ def test_new_rows_of_one_column_alone_are_answered(tmp_path: Path) -> None:
     assert [line["row"] for line in lines] == ["1", "2"]
 
 
+def test_a_word_of_digits_is_the_same_alone_and_among_others(tmp_path: Path) -> None:
+    """A table in which all codes are digits was read as numbers, and 001 was taken for one that had not been seen."""
+    rows: list[dict[str, object]] = [{"code": ["001", "V10", "TRUE"][n % 3], "dear": "ny"[n % 2]} for n in range(100)]
+    assert fit(write_csv(tmp_path / "table.csv", rows), tmp_path / "run", "--target", "dear").code == 0
+    _, among = asked(tmp_path / "run", rows[:3])
+    for number in (0, 2):
+        _, alone = asked(tmp_path / "run", rows[number : number + 1])
+        assert alone[0]["remark"] == ""
+        assert alone[0] | {"row": str(number + 1)} == among[number]
+
+
 def test_new_tables_that_do_not_fit_are_refused(values: Path, tmp_path: Path) -> None:
     rows = [{key: value for key, value in row.items() if key != "height"} for row in rows_of(3)]
     data = write_csv(tmp_path / "new.csv", rows)
@@ -304,7 +315,8 @@ def test_a_network_of_ones_own_is_named_again(table: Path, tmp_path: Path, monke
         "def nothing(shape, outputs):\n    return None\n"
     )
     words = ("--target", "dear", "--ignore", "price", "--network")
-    assert fit(table, tmp_path / "run", *words, "own_nets:build").code == 0
+    answer = fit(table, tmp_path / "run", *words, "own_nets:build")
+    assert f"tribayes evaluate {tmp_path / 'run'} --network own_nets:build\n" in answer.out
     assert "pass --network own_nets:build if you trust it" in complaint("evaluate", tmp_path / "run")
     assert tribayes("evaluate", tmp_path / "run", "--samples", 5, "--network", "own_nets:build").code == 0
     at = ("fit", table, "--run", tmp_path / "other", *words)

@@ -24,6 +24,11 @@ def test_separators_are_found(separator: str, tmp_path: Path) -> None:
     assert list(table_file.read_table(data).columns) == list(rows_of(1)[0])
 
 
+def test_a_separator_in_a_quoted_name_separates_nothing(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text('"a; b; c",d\n1,2\n')
+    assert check_csv(tmp_path / "table.csv") == (",", ["a; b; c", "d"])
+
+
 def test_a_mark_in_front_and_quotes_are_read(tmp_path: Path) -> None:
     data = tmp_path / "table.csv"
     data.write_bytes('\ufeffname,"a, b"\nx,"1\n2"\n\ny,3\n'.encode())
@@ -54,6 +59,34 @@ def test_a_comma_is_the_decimal_sign_where_it_separates_nothing(tmp_path: Path) 
         kind_of("e", table["e"])
     data.write_text('a,b\n"1,5",1\n"2,5",2\n')
     assert table_file.read_table(data)["a"].tolist() == ["1,5", "2,5"]  # there it may be one of thousands
+
+
+def test_what_is_known_for_words_is_read_as_it_is_written(tmp_path: Path) -> None:
+    data = tmp_path / "table.csv"
+    data.write_text("code;size;flag\n001;1,5;TRUE\n?;2;\n")
+    table = table_file.read_table(data, words=["code", "flag", "absent"])
+    assert words_of(table["code"]) == ["001", None]
+    assert words_of(table["flag"]) == ["TRUE", None]
+    assert numbers_of("size", table["size"]).tolist() == [1.5, 2.0]
+    data.write_text("code;size\n1,5;3\n")
+    assert words_of(table_file.read_table(data, words=["code"])["code"]) == ["1,5"]
+
+
+def test_columns_of_parquet_that_are_called_by_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet is read with pyarrow")
+    pandas.DataFrame([[1.0, 2.0], [3.0, 4.0]]).to_parquet(tmp_path / "table.parquet")
+    assert list(table_file.read_table(tmp_path / "table.parquet").columns) == ["0", "1"]
+
+
+@pytest.mark.parametrize("categories", [[1, 2, 3], [1.0, 2.0, 3.0], ["1", "2", "3"]])
+def test_declared_categories_are_words_though_they_are_numbers(categories: list[object]) -> None:
+    """The same words that a CSV file has for them; numbers put an order and distances on what has none."""
+    values = pandas.Series(pandas.Categorical([*categories, None] * 10, categories=categories))
+    assert kind_of("ward", values) == (CATEGORY, "")
+    assert words_of(values)[:4] == ["1", "2", "3", None]
+    known = values.dropna()
+    assert task_of("ward", known, None) == "classification"
+    assert class_indices("ward", known)[1] == ("1", "2", "3")
 
 
 KINDS = {

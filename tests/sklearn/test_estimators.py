@@ -172,7 +172,10 @@ def test_a_network_of_ones_own(table: tuple[Any, Any]) -> None:
         TriBayesRegressor(nn.Linear(3, 1), **FAST).fit(x, y)
 
 
-@pytest.mark.parametrize(("name", "value"), [("steps", 1.5), ("samples", True), ("batch_size", 0)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("steps", 1.5), ("samples", True), ("batch_size", 0), ("learning_rate", "fast"), ("device", "gpu")],
+)
 def test_a_bad_parameter_is_named(table: tuple[Any, Any], name: str, value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=f"`{name}` .* must"):
         TriBayesRegressor(**{name: value}).fit(*table)

@@ -189,11 +189,19 @@ def test_a_row_is_answered_alike_in_any_company(rows: tuple[Tensor, Tensor], fit
         ({"steps": 0}, r"`steps` \(=0\) must be at least 1"),
         ({"samples": 1}, r"`samples` \(=1\) must be at least 2"),
         ({"lr": -1.0}, r"`lr` \(=-1.0\) must be finite and positive"),
+        ({"device": "gpu"}, r"`device` \(='gpu'\) must be one that torch knows; pass"),
+        ({"device": None}, r"`device` \(=None\) must be text"),
     ],
 )
 def test_a_recipe_that_cannot_be_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises((ValueError, TypeError), match=words):
         Recipe(**change)
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match=r"`device` \(='cuda:0'\) must be there, but torch sees no GPU"):
+        Recipe(device="cuda:0")
 
 
 def test_a_table_that_cannot_be_is_refused(rows: tuple[Tensor, Tensor]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from tribayes.tables.scaling import Scaling, rows_of
@@ -21,6 +22,15 @@ def test_a_column_that_never_changes_is_only_shifted() -> None:
     scaling = Scaling.of(constant)
     assert scaling.spread.tolist() == [1.0]
     torch.testing.assert_close(scaling.into(torch.full((1, 1), 2.1)), torch.tensor([[2.0]]).double(), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_a_spread_that_cannot_be_computed_with_is_refused(size: float) -> None:
+    """Its square is 0 or infinite, and everything became one value, or was predicted to be infinite."""
+    count = torch.arange(5, dtype=torch.float64)
+    rows = torch.stack([count, count * size], dim=1)
+    with pytest.raises(ValueError, match=r"`targets` \(='column 1'\) must have spreads whose squares .*; rescale that"):
+        Scaling.of(rows, "targets")
 
 
 def test_values_become_rows() -> None:

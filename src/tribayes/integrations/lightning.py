@@ -73,7 +73,7 @@ class BayesianLightningModule(lightning.LightningModule):
         bayesian_modules(model)
         check_elbo(elbo)
         self.model, self.elbo, self.samples = model, elbo, samples
-        self._lr, self._weight_decay = lr, weight_decay
+        self.lr, self._weight_decay = lr, weight_decay  # under this name Lightning's Tuner looks for a rate
         self._optimizer, self._scheduler = optimizer, scheduler
         self._loss: GuardedLoss | None = None
         self._random_state: dict[str, Tensor] | None = None  # of a checkpoint to go on from
@@ -83,9 +83,7 @@ class BayesianLightningModule(lightning.LightningModule):
         return self.model(*args, **kwargs)
 
     def configure_optimizers(self) -> Any:
-        groups = parameter_groups(
-            self.model, self._lr, likelihood=self.elbo.likelihood, weight_decay=self._weight_decay
-        )
+        groups = parameter_groups(self.model, self.lr, likelihood=self.elbo.likelihood, weight_decay=self._weight_decay)
         optimizer = self._optimizer(groups)
         if self._scheduler is None:
             return optimizer

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+_SWITCHES = ("checkpointing_enable", "checkpointing_disable")  # of transformers, activation_… and gradient_…
+
 
 class NetworksOwn:
     """A wrapper's `forward`, shown with the signature of the network's own: libraries look there for argument names.
@@ -51,6 +53,8 @@ class _Bound:
 def shown(network: nn.Module, name: str) -> Any:
     """An attribute of a wrapped network, unless computing with it would mean the means where a draw may be meant."""
     value = getattr(network, name)
+    if name.endswith(_SWITCHES):  # they set how draws, too, are computed, and compute nothing themselves
+        return value
     if isinstance(value, nn.Module | nn.Parameter) or inspect.isroutine(value):
         kind = "a method" if inspect.isroutine(value) else "a part"
         raise AttributeError(

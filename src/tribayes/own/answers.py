@@ -17,6 +17,7 @@ from tribayes._progress import progress_bar
 from tribayes._text import printable
 from tribayes.distributed.processes import processes
 from tribayes.nn.module import BayesianModule
+from tribayes.own.columns import CATEGORY
 from tribayes.own.image_folder import images_in, read_images
 from tribayes.own.own_run import LEVEL, OwnRun
 from tribayes.own.prepared import Form
@@ -46,7 +47,8 @@ class _Question(NamedTuple):
         if isinstance(form.inputs, Schema):
             if len(files) != 1:
                 raise refusal("DATA", len(files), "be one table", "ask about one at a time")
-            inputs, strange = form.inputs.encode(read_table(files[0], columns=1))
+            table = read_table(files[0], columns=1, words=form.inputs.names(CATEGORY))
+            inputs, strange = form.inputs.encode(table)
             names = [str(number) for number in range(1, len(inputs) + 1)]
             return cls("row", names, inputs, strange, f"{shortened(files[0].stem)}.csv")
         found = list(_images(files))

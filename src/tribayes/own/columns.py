@@ -33,12 +33,13 @@ def kind_of(name: str, values: Any) -> tuple[str | None, str]:
     >>> kind_of("id", pandas.Series(["a1", "b2", "c3"]))
     (None, 'nearly every row has a word of its own, as of names or free text')
     """
-    types = pandas().api.types
+    types, declared = pandas().api.types, _declared(values)
     if not name:
         return None, "it has no name, as row numbers have none"
     if not values.notna().any():
         return None, "it is empty"
-    if types.is_bool_dtype(values) or (types.is_numeric_dtype(values) and not types.is_complex_dtype(values)):
+    numeric = types.is_bool_dtype(values) or types.is_numeric_dtype(values)
+    if numeric and not (declared or types.is_complex_dtype(values)):
         return NUMBER, ""
     if types.is_datetime64_any_dtype(values) or types.is_timedelta64_dtype(values):
         return None, _IS_DATE
@@ -48,11 +49,11 @@ def kind_of(name: str, values: Any) -> tuple[str | None, str]:
     if not all(isinstance(value, str | int | float | bool) or hasattr(value, "as_tuple") for value in given.head(100)):
         return None, "its cells are neither numbers nor words"
     is_number = _numbers(given).notna()
-    if is_number.all():
+    if is_number.all() and not declared:
         return NUMBER, ""
-    if is_number.mean() >= MIXED:
+    if is_number.mean() >= MIXED and not declared:
         raise _mixed(name, given, ~is_number)
-    words, doubt = given.astype(str).nunique(), doubt_of(given)
+    words, doubt = given.astype(str).nunique(), "" if declared else doubt_of(given)
     if doubt == _IS_DATE:
         return None, doubt
     if words > MOST_CATEGORIES:
@@ -101,6 +102,9 @@ def words_of(values: Any) -> list[str | None]:
 
     Blanks around a word belong to no word.
     """
+    if _declared(values):
+        categories = [*words_of(pandas().Series(values.cat.categories)), None]  # whose codes are 0, 1, …; missing is −1
+        return [categories[code] for code in values.cat.codes]
     types = pandas().api.types
     missing = values.isna().tolist()
     if types.is_float_dtype(values):
@@ -108,6 +112,11 @@ def words_of(values: Any) -> list[str | None]:
     else:
         texts = values.astype(str).str.strip().tolist()
     return [None if gone else text for gone, text in zip(missing, texts, strict=True)]
+
+
+def _declared(values: Any) -> bool:
+    """Whether who wrote the table says that these are categories, numbers though they may be."""
+    return isinstance(values.dtype, pandas().CategoricalDtype)
 
 
 def _number_text(value: float) -> str:

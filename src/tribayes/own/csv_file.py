@@ -31,7 +31,7 @@ def check_csv(path: Path, columns: int = 2) -> tuple[str, list[str]]:
     """
     try:
         with path.open(encoding=ENCODING, newline="") as file:
-            separator = _separator(file.readline(1_000_000))
+            separator = _separator(file.readline(100_000))
             file.seek(0)
             header, rows = _checked(path, _reader(path, file, separator), columns)
     except UnicodeDecodeError as error:
@@ -45,8 +45,8 @@ def check_csv(path: Path, columns: int = 2) -> tuple[str, list[str]]:
 
 
 def _separator(header: str) -> str:
-    """The one that the header has most of; a comma where it has none."""
-    return max(SEPARATORS, key=header.count)
+    """The one that parts the header into most names, of which quoted ones may hold others; a comma where none does."""
+    return max(SEPARATORS, key=lambda each: len(next(csv.reader([header], delimiter=each), [])))
 
 
 def _reader(path: Path, file: TextIO, separator: str) -> Iterator[list[str]]:
@@ -94,8 +94,11 @@ def check_names(path: Path, names: list[str], columns: int = 2) -> None:
         requirement = f"have {columns} to {MOST_COLUMNS:,} columns, but it has {len(names):,}"
         raise refusal("DATA", str(path), requirement, "separate columns by comma, semicolon, tab or |")
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if twice == [""]:
+        requirement = f"have a name for each column but one at most, but {names.count('')} have none"
+        raise refusal("DATA", str(path), requirement, "name these columns, or take them away")
     if twice:
-        raise refusal("DATA", str(path), f"have each column name once, but {twice[0]!r} is there twice", "rename one")
+        raise refusal("DATA", str(path), f"have each column name once, but {twice[-1]!r} is there twice", "rename one")
 
 
 def _byte(error: UnicodeDecodeError) -> str:

@@ -111,10 +111,14 @@ class Schema:
                 notes += [f"column {name!r} is taken for words; {reason}"] if reason else []
         if not columns:
             raise refusal("DATA", list(table.columns), "have a column to learn from", "; ".join(notes) or "add some")
-        kinds = (("numbers", NUMBER), ("words", CATEGORY))
-        names = {words: [column.name for column in columns if column.kind == kind] for words, kind in kinds}
+        schema = cls(tuple(columns))
+        names = {"numbers": schema.names(NUMBER), "words": schema.names(CATEGORY)}
         learned = "; ".join(f"{words}: {listed(found)}" for words, found in names.items() if found)
-        return cls(tuple(columns)), [f"learned from {learned}", *notes]
+        return schema, [f"learned from {learned}", *notes]
+
+    def names(self, kind: str) -> list[str]:
+        """Of the columns of one kind."""
+        return [column.name for column in self.columns if column.kind == kind]
 
     @property
     def width(self) -> int:

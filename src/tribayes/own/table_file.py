@@ -5,6 +5,7 @@ pandas rather than polars: most who have tables have it already, and the rest of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,8 +35,10 @@ def pandas() -> ModuleType:
     return pandas
 
 
-def read_table(path: Path, columns: int = 2) -> Any:
+def read_table(path: Path, columns: int = 2, words: Sequence[str] = ()) -> Any:
     """The table in a file, as a pandas DataFrame whose columns, this many at least, have names that differ.
+
+    Columns that are known to hold `words` get them as they are written: in others 001 is the number 1.
 
     >>> _ = (folder / "heights.csv").write_text("name,height\\nAda,1.7\\nAlan,\\n")
     >>> read_table(folder / "heights.csv")
@@ -48,8 +51,7 @@ def read_table(path: Path, columns: int = 2) -> Any:
     if path.suffix.lower() not in TABLE_ENDINGS:
         raise refusal("DATA", str(path), f"end in {', '.join(TABLE_ENDINGS)}", "save the table as CSV")
     _check_size(path, path.stat().st_size)
-    read = _read_parquet if path.suffix.lower() in PARQUET_ENDINGS else _read_csv
-    return read(path, columns)
+    return _read_parquet(path, columns) if path.suffix.lower() in PARQUET_ENDINGS else _read_csv(path, columns, words)
 
 
 def _check_size(path: Path, size: int) -> None:
@@ -58,7 +60,7 @@ def _check_size(path: Path, size: int) -> None:
         raise refusal("DATA", str(path), requirement, _FEWER)
 
 
-def _read_csv(path: Path, columns: int) -> Any:
+def _read_csv(path: Path, columns: int, words: Sequence[str]) -> Any:
     tables = pandas()
     separator, header = check_csv(path, columns)
     try:
@@ -69,13 +71,14 @@ def _read_csv(path: Path, columns: int) -> Any:
             header=0,
             names=header,
             index_col=False,
+            dtype=dict.fromkeys(words, str),
             na_values=["?"],
             low_memory=False,
             skipinitialspace=True,
         )
     except (ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors
         raise refusal("DATA", str(path), f"be a CSV table ({error})", "correct the line it names") from error
-    return table if separator == "," else _with_decimal_points(table)
+    return table if separator == "," else _with_decimal_points(table, words)
 
 
 def _check_unpacked(path: Path, file: Any) -> None:
@@ -96,9 +99,9 @@ def _check_unpacked(path: Path, file: Any) -> None:
             _check_size(path, size)
 
 
-def _with_decimal_points(table: Any) -> Any:
+def _with_decimal_points(table: Any, words: Sequence[str]) -> Any:
     """Where no comma separates cells, it is the decimal sign of columns whose cells nearly all are such numbers."""
-    for name in table.columns:
+    for name in table.columns.difference(words):
         if not pandas().api.types.is_numeric_dtype(table[name]) and table[name].notna().any():
             cells = table[name].astype("string")
             written = cells.str.fullmatch(_DECIMAL_COMMA).fillna(False).astype(bool)
@@ -131,7 +134,7 @@ def _read_parquet(path: Path, columns: int) -> Any:
         raise _no_parquet(path, f"{type(error).__name__}: {error}") from error
     if not len(found):
         raise refusal("DATA", str(path), "have rows", "it is empty but for names of columns")
-    return found
+    return found.set_axis([str(name) for name in found.columns], axis=1)  # as the file has them; pandas makes numbers
 
 
 def _no_parquet(path: Path, error: str) -> ValueError:

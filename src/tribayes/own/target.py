@@ -74,7 +74,7 @@ def find_target(table: Any, name: str | None) -> str:
         raise refusal("--target", None, f"name the column to predict: {listed(names)}", f"write --target {names[-1]!r}")
     if name not in names:
         near = get_close_matches(name, names, 1)
-        remedy = f"did you mean {near[0]!r}?" if near else "correct the name"
+        remedy = f"did you mean {near[0]!r}?" if near else "correct the name; a CSV file's first line has them"
         raise refusal("--target", name, f"be a column of the table: {listed(names)}", remedy)
     return name
 

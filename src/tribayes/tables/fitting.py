@@ -99,11 +99,11 @@ class _Table:
 
     @classmethod
     def of(cls, inputs: Tensor, targets: Tensor, classes: int | None) -> _Table:
-        known = Scaling.of(inputs)
+        known = Scaling.of(inputs, "inputs")
         if classes is not None:
             return cls(known.into(inputs), targets.long(), classes, (known, None))
         targets = rows_of(targets)
-        said = Scaling.of(targets)
+        said = Scaling.of(targets, "targets")
         return cls(known.into(inputs), said.into(targets), targets.shape[1], (known, said))
 
     def __getitem__(self, places: Tensor) -> _Table:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
 from tribayes._errors import check_positive, check_whole, is_number, refusal, wrong_type
@@ -63,8 +64,7 @@ class Recipe:
             raise wrong_type("network", self.network, requirement, remedy)
         if isinstance(self.kl_weights, str) or not isinstance(self.kl_weights, Sequence):
             raise wrong_type("kl_weights", self.kl_weights, "be a sequence of weights", 'pass e.g. ("auto", 1.0)')
-        if not isinstance(self.device, str):
-            raise wrong_type("device", self.device, "be text", 'pass "cpu" or "cuda"')
+        _check_device(self.device)
         if not self.kl_weights:
             raise refusal("kl_weights", self.kl_weights, "have at least one", 'pass e.g. ("auto",)')
         for weight in self.kl_weights:
@@ -76,3 +76,15 @@ class Recipe:
         check_positive("lr", self.lr, "it is a learning rate, such as 0.01")
         if not is_number(self.weight_decay) or not 0 <= self.weight_decay < math.inf:
             raise refusal("weight_decay", self.weight_decay, "be finite and not negative", "pass e.g. 0.01, or 0")
+
+
+def _check_device(word: object) -> None:
+    """Refuse what is no device, or a GPU that is not there, before torch stumbles over it in the midst of a fit."""
+    if not isinstance(word, str):
+        raise wrong_type("device", word, "be text", 'pass "cpu" or "cuda"')
+    try:
+        place = torch.device(word)
+    except RuntimeError as error:
+        raise refusal("device", word, "be one that torch knows", 'pass "cpu" or "cuda"') from error
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise refusal("device", word, "be there, but torch sees no GPU", 'pass "cpu", or install torch for CUDA')

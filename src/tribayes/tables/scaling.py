@@ -26,10 +26,15 @@ class Scaling:
     spread: Tensor
 
     @classmethod
-    def of(cls, rows: Tensor) -> Scaling:
-        """That of a table (N, D)."""
+    def of(cls, rows: Tensor, name: str = "rows") -> Scaling:
+        """That of a table (N, D), which a refusal calls by its name."""
         rows = rows.to(DTYPE)
         mean, spread = rows.mean(0), rows.std(0, correction=0)
+        lost = ~spread.isfinite() | ((spread == 0) & (rows != rows[0]).any(0))  # its square is beyond all numbers
+        if lost.any():
+            column = int(lost.nonzero()[0])
+            requirement = "have spreads whose squares are neither 0 nor infinite"
+            raise refusal(name, f"column {column}", requirement, "rescale that column")
         constant = spread <= 1e-12 * mean.abs()  # what is left of rounding is no spread
         return cls(mean, spread.masked_fill(constant, 1.0))
 

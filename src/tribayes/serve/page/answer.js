@@ -21,7 +21,7 @@ export function showNothing(classes, title, words) {
 // What was said of something else must not stay beside what was refused.
 export function showRefusal(classes, error) {
   complain(error);
-  showNothing(classes, "No answer", "The message says why.");
+  showNothing(classes, "No answer", error.message); // which stays when another tab takes the message away
 }
 
 export function showAnswer(answer, changes) {

@@ -109,6 +109,7 @@ def test_a_phone_shows_all_of_it(page: WebDriver, picture: Callable[[str], None]
         press(page, f"#tab-{tab}")
         if tab == "run":
             until(lambda: page.find_elements(By.CSS_SELECTOR, "#gallery li"))
+            assert page.execute_script("return document.getElementById('learning').viewBox.baseVal.width") < 375
         if tab == "draw":
             draw_a_one(page)
             until(lambda: verdict(page).startswith("1"))

@@ -11,7 +11,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from tests.own.cases import fit, write_images
-from tests.serve.browsing import opened, press, seen, the, until, verdict
+from tests.serve.browsing import opened, seen, the, until, verdict
 from tests.serve.serving import Served, serving
 
 WIDE, HIGH = 24, 16
@@ -52,7 +52,6 @@ def test_it_begins_with_a_test_image_and_sees_it_as_it_is(
     assert pad["width"] / pad["height"] == pytest.approx(WIDE / HIGH, rel=0.02)
     picture("photos")
     seen(page, 375, 667)
-    press(page, "#another")
     until(lambda: page.execute_script("return document.getElementById('boxes').viewBox.baseVal.width") < 375)
     starts = "return [...document.querySelectorAll('#boxes .name')].map((name) => name.getBBox().x)"
     until(lambda: min(page.execute_script(starts)) > -1)  # letters differ in width: a pixel is none

@@ -97,6 +97,9 @@ def test_quoted_messages_are_read_without_scrolling(browser: WebDriver, address:
         found = browser.execute_script(cut)
         assert len(found) > 4
         assert max(found) <= 0
+    browser.get(f"{address}/law.html")
+    wraps = browser.execute_script("return getComputedStyle(document.querySelector('pre code')).whiteSpace")
+    assert wraps == "pre", "formulas keep their lines"
 
 
 def test_light_and_dark_are_those_of_the_system_until_one_is_chosen(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from runpy import run_path
 from textwrap import dedent
@@ -112,6 +116,34 @@ def test_the_commands_of_a_page_exist(page: str) -> None:
     for line in lines:
         if start := re.match(r"(make|tribayes) ([a-z]+)", line):
             assert start[2] in (targets if start[1] == "make" else commands), line
+
+
+def named_in_lines(page: str) -> list[ast.AST]:
+    """What a page writes as code inside its lines and table cells, where that is an expression."""
+    lines = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    found = []
+    for code in re.findall(r"`([^`\n]+)`", lines):
+        with suppress(SyntaxError):
+            found += list(ast.walk(ast.parse(code, mode="eval")))
+    return found
+
+
+def of_the_library(node: ast.AST) -> Any:
+    """What `tb.some.name` is; None for what is no such name."""
+    found = re.fullmatch(r"tb\.(?!name$)([\w.]+)", ast.unparse(node)) if isinstance(node, ast.Attribute) else None
+    return functools.reduce(getattr, found[1].split("."), tb) if found else None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])  # which has what is gone, too
+def test_what_a_page_names_in_its_lines_exists(page: str) -> None:
+    """Such as the cheat sheet: each name of the library, and that a call may have these arguments."""
+    if "tb.sklearn" in (ROOT / page).read_text():
+        pytest.importorskip("sklearn", reason="tb.sklearn is named, which needs scikit-learn")
+    for node in named_in_lines(page):
+        of_the_library(node)
+        if isinstance(node, ast.Call) and (called := of_the_library(node.func)) is not None:
+            named = {each.arg: None for each in node.keywords if each.arg}
+            inspect.signature(called).bind_partial(*node.args, **named)
 
 
 def test_the_page_on_training_runs_as_written(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,21 +22,41 @@ FLAGS = ["--no-sandbox", "--headless=new", "--disable-gpu", "--disable-quic", "-
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--hide-scrollbars"]
 FLAGS += ["--disable-dev-shm-usage"]  # in a container that is small, and a page of many pixels crashes
 PICTURES = os.environ.get("TRIBAYES_SCREENSHOTS")  # a folder; else they go to pytest's
+STARTS = 3  # of a browser: on a busy machine one may take longer than its driver waits
+NOT_YET = (  # what a look or a click meets while the page is just replacing or moving what was meant
+    exceptions.StaleElementReferenceException,
+    exceptions.NoSuchElementException,
+    exceptions.ElementClickInterceptedException,
+    exceptions.ElementNotInteractableException,
+)
+FRAMES = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
 
 
 @contextlib.contextmanager
 def a_browser(chromium: str, profile: Path) -> Iterator[WebDriver]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in [*FLAGS, f"--user-data-dir={profile}"]:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+    driver = _started(chromium, profile)
     driver.set_script_timeout(serving.PATIENCE)
     try:
         yield driver
     finally:
         driver.quit()
+
+
+def _started(chromium: str, profile: Path) -> WebDriver:
+    for number in range(1, STARTS):
+        with contextlib.suppress(exceptions.WebDriverException):
+            return _start(chromium, profile / str(number))
+    return _start(chromium, profile / str(STARTS))
+
+
+def _start(chromium: str, profile: Path) -> WebDriver:
+    """With a profile of its own, which what did not start cannot still hold."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in [*FLAGS, f"--user-data-dir={profile}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    return webdriver.Chrome(options, Service(shutil.which("chromedriver")))
 
 
 def opened(browser: WebDriver, address: str) -> WebDriver:
@@ -55,15 +75,21 @@ def photograph(browser: WebDriver, folder: Path, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     high = browser.execute_script("return document.documentElement.scrollHeight")
     wide = browser.execute_script("return window.innerWidth")
-    seen(browser, wide, high)
+    _sized(browser, wide, high)
     assert browser.save_screenshot(str(folder / f"{name}.png"))
 
 
 def seen(browser: WebDriver, width: int, height: int, dark: bool = False) -> None:
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    """Show pages on a screen of this size, by a system that is light or dark."""
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+    _sized(browser, width, height)
+
+
+def _sized(browser: WebDriver, width: int, height: int) -> None:
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.execute_async_script(FRAMES)  # a page hears of its size with its next frame, and only then moves its parts
 
 
 def touch(browser: WebDriver, kind: str, *fingers: tuple[float, float]) -> None:
@@ -76,11 +102,21 @@ def until(holds: Callable[[], Any]) -> Any:
     """Wait for something that becomes true; a look at what the page is just replacing counts as not yet."""
 
     def looked() -> Any:
-        with contextlib.suppress(exceptions.StaleElementReferenceException, exceptions.NoSuchElementException):
+        with contextlib.suppress(*NOT_YET):
             return holds()
         return None
 
     return serving.until(looked)
+
+
+def press(browser: WebDriver, selector: str) -> None:
+    """Click the first of these once it is there, and can be clicked: a click that was refused was none."""
+
+    def pressed() -> bool:
+        browser.find_element(By.CSS_SELECTOR, selector).click()
+        return True
+
+    until(pressed)
 
 
 def settled(browser: WebDriver) -> None:

@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from tests.own.cases import fit, rows_of, write_csv
-from tests.serve.browsing import opened, seen, settled, the, until, verdict
+from tests.serve.browsing import opened, press, seen, settled, the, until, verdict
 from tests.serve.serving import Served, serving
 
 
@@ -49,18 +49,22 @@ def test_a_form_asks_and_its_test_rows_fill_it(
     until(lambda: verdict(page) != before)
     settled(page)
     picture(f"table-{target}")
-    for each in page.find_elements(By.CSS_SELECTOR, "input[value=mean]"):
-        each.click()
+    press(page, "input[value=mean]")
     until(lambda: "cannot say how sure it is" in verdict(page))
     height.send_keys(Keys.CONTROL, "a")
     height.send_keys("1e300")
     until(lambda: "must lie within 1,000,000 standard deviations" in the(page, "trouble").text)
-    the(page, "tab-run").click()
+    press(page, "#tab-run")
     rows = until(lambda: page.find_elements(By.CSS_SELECTOR, "#gallery button"))
     assert len(rows) == 24
+    assert not the(page, "trouble").is_displayed()  # the message was about the other tab, where it still stands
+    press(page, "#tab-draw")
+    assert "must lie within 1,000,000 standard deviations" in verdict(page)
+    press(page, "#tab-run")
     picture(f"table-{target}-run")
     seen(page, 375, 800)
-    page.find_elements(By.CSS_SELECTOR, "#gallery button")[0].click()
+    press(page, "#gallery button")
     until(lambda: "Test row" in the(page, "row-source").text)
+    settled(page)
     assert page.execute_script("return document.documentElement.scrollWidth") <= 375
     picture(f"table-{target}-phone")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,15 +64,16 @@ def closed(connection: socket.socket) -> bytes:
 @pytest.mark.parametrize("name", SLOW)
 def test_who_neither_asks_nor_ends_is_let_go(name: str) -> None:
     """A connection stays open for nobody: of those that are answered uvicorn closes what says nothing more."""
-    with impatient(patience=0.2) as address, socket.create_connection(address, timeout=PATIENCE) as connection:
+    with impatient(patience=1.0) as address, socket.create_connection(address, timeout=PATIENCE) as connection:
         connection.sendall(SLOW[name])
         said = closed(connection)
     assert said.endswith(b"5") if name == "a whole question" else said == b""
 
 
 def test_who_asks_again_and_again_stays() -> None:
-    with impatient(patience=0.2) as address, socket.create_connection(address, timeout=PATIENCE) as connection:
-        for _ in range(20):
+    """For more than twice as long as the server is patient."""
+    with impatient(patience=1.0) as address, socket.create_connection(address, timeout=PATIENCE) as connection:
+        for _ in range(50):
             connection.sendall(HEAD + b"12345")
             said = b""
             while not said.endswith(b"\r\n\r\n5"):
@@ -77,6 +81,16 @@ def test_who_asks_again_and_again_stays() -> None:
                 assert part
                 said += part
             threading.Event().wait(0.05)
+
+
+@pytest.mark.parametrize("name", ["uvicorn.error", "asyncio"])
+def test_what_others_say_in_the_server_is_a_line_of_json(name: str) -> None:
+    """In a process of its own: whoever logs is changed for good."""
+    words = f"logging.getLogger({name!r}).warning('socket.send() raised exception.')"
+    code = f"import logging; from tribayes.serve.monitoring import log_as_json; log_as_json(); {words}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    line = json.loads(done.stderr)
+    assert (line["level"], line["event"]) == ("warning", "socket.send() raised exception.")
 
 
 @pytest.mark.parametrize("token", ["", "two words", "a#b", "süß", "a\n"])

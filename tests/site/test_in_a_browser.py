@@ -14,9 +14,10 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 
-from tests.serve.browsing import photograph, seen, until
+from tests.serve.browsing import photograph, press, seen, until
 from tests.site.test_site import FIGURES
 
+SWITCH = "label[for^=__palette]:not([hidden])"  # the one that is shown, of light, dark and as the system has it
 PHONE, LAPTOP = (375, 800), (1280, 900)
 MOVABLE = "understanding/correlated-weights.html"
 
@@ -53,8 +54,8 @@ def test_a_figure_moves_by_keys(browser: WebDriver, address: str, name: str) -> 
     for control in figure(browser, name).find_elements(By.CSS_SELECTOR, "input, button"):
         before = drawn(browser, name)
         control.send_keys(Keys.ENTER if control.tag_name == "button" else Keys.ARROW_LEFT * 3 + Keys.ARROW_RIGHT * 9)
+        until(lambda before=before: drawn(browser, name)[0] != before[0])
         after = drawn(browser, name)
-        assert after[0] != before[0], "the drawing stands still"
         assert after[1] == after[2] != "", "what is read aloud is what is read"
         assert control.tag_name == "button" or after[1] != before[1]
 
@@ -88,6 +89,19 @@ def test_no_page_is_wider_than_a_phone(browser: WebDriver, site: Path, address: 
     photograph(browser, tmp_path, "manual-phone")
 
 
+def test_quoted_messages_are_read_without_scrolling(browser: WebDriver, address: str) -> None:
+    cut = "return [...document.querySelectorAll('.language-text code')].map((e) => e.scrollWidth - e.clientWidth)"
+    for size in (LAPTOP, PHONE):
+        seen(browser, *size)
+        browser.get(f"{address}/guides/troubleshooting.html")
+        found = browser.execute_script(cut)
+        assert len(found) > 4
+        assert max(found) <= 0
+    browser.get(f"{address}/law.html")
+    wraps = browser.execute_script("return getComputedStyle(document.querySelector('pre code')).whiteSpace")
+    assert wraps == "pre", "formulas keep their lines"
+
+
 def test_light_and_dark_are_those_of_the_system_until_one_is_chosen(
     browser: WebDriver, address: str, tmp_path: Path
 ) -> None:
@@ -97,21 +111,25 @@ def test_light_and_dark_are_those_of_the_system_until_one_is_chosen(
 
     seen(browser, *LAPTOP, dark=True)
     visit(browser, f"{address}/{MOVABLE}")
-    assert scheme() == "slate"
+    until(lambda: scheme() == "slate")
     photograph(browser, tmp_path, "manual-dark")
     seen(browser, *LAPTOP)
     browser.get(f"{address}/five-minutes.html")  # another day: what the first visit found is not kept
     until(lambda: scheme() == "default")
-    for now in ("default", "slate"):  # light, then dark, whatever the system has
-        browser.execute_script("document.querySelector('label[for^=__palette]:not([hidden])').click()")
-        until(lambda now=now: scheme() == now)
+    for chosen, now in (("Switch to dark", "default"), ("Switch to the setting of the system", "slate")):
+        press(browser, SWITCH)
+        until(lambda chosen=chosen: browser.find_element(By.CSS_SELECTOR, SWITCH).get_attribute("title") == chosen)
+        until(lambda now=now: scheme() == now)  # light, then dark, whatever the system has
     browser.get(f"{address}/index.html")
-    assert scheme() == "slate"
+    until(lambda: scheme() == "slate")
     browser.execute_script("localStorage.clear()")
 
 
 def test_a_page_asks_nobody_else(browser: WebDriver, address: str) -> None:
-    browser.get_log("performance")
+    seen(browser, *LAPTOP)  # on a phone one has to open the search
+    browser.get("about:blank")  # the page before may still ask, and what it logged is not this one's
+    for kind in ("performance", "browser"):
+        browser.get_log(kind)
     visit(browser, f"{address}/{MOVABLE}")
     browser.find_element(By.CSS_SELECTOR, "input.md-search__input").send_keys("tridiagonal")
     until(lambda: browser.find_elements(By.CSS_SELECTOR, ".md-search-result__item"))

@@ -29,10 +29,10 @@ class _Lines(logging.Formatter):
 
 
 def log_as_json() -> None:
-    """Send what this server and uvicorn say to standard error, as lines of JSON."""
+    """Send what this server, uvicorn and its event loop say to standard error, as lines of JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
-    for name in (LOGGER.name, "uvicorn", "uvicorn.error"):
+    for name in (LOGGER.name, "uvicorn", "uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.INFO if logger is LOGGER else logging.WARNING)

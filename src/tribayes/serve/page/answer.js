@@ -1,7 +1,7 @@
 // An answer of the networks: the verdict, boxplots by class, the numbers, and where the doubt comes from.
 
 import { complain, say } from "./api.js";
-import { chanceOf, fillTable, percent, shape, widthOf } from "./shapes.js";
+import { chanceOf, fillTable, paint, percent, shape, widthOf } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
 const MOST_DOTS = 400, MOST_ROWS = 20, MOST_NAME = 0.35, LETTER = 7.5; // of names the share of the width, and of a letter
@@ -9,7 +9,7 @@ const MOST_DOTS = 400, MOST_ROWS = 20, MOST_NAME = 0.35, LETTER = 7.5; // of nam
 export function showNothing(classes, title, words) {
   const seen = byId("seen");
   showVerdict("none", title, words);
-  drawBoxes({ classes }, title);
+  paint(byId("boxes"), () => drawBoxes({ classes }, title));
   seen.getContext("2d").clearRect(0, 0, seen.width, seen.height);
   byId("changes").textContent = "";
   fillTable(byId("numbers").tBodies[0], []);
@@ -21,14 +21,14 @@ export function showNothing(classes, title, words) {
 // What was said of something else must not stay beside what was refused.
 export function showRefusal(classes, error) {
   complain(error);
-  showNothing(classes, "No answer", "The message says why.");
+  showNothing(classes, "No answer", error.message); // which stays when another tab takes the message away
 }
 
 export function showAnswer(answer, changes) {
   const { kind, title, words } = verdictOf(answer);
   showVerdict(kind, title, words);
   say(`${title}. ${words}`);
-  drawBoxes(answer, `Probabilities by class. ${title}. ${words}`);
+  paint(byId("boxes"), () => drawBoxes(answer, `Probabilities by class. ${title}. ${words}`));
   showNumbers(answer);
   showDoubt(answer);
   if (answer.seen) showSeen(answer.seen);

@@ -5,6 +5,7 @@ import { startCurve } from "./curve.js";
 import { startDrawing } from "./draw.js";
 import { startForm } from "./form.js";
 import { startRun } from "./run.js";
+import { repaint } from "./shapes.js";
 
 const tabs = [...document.querySelectorAll("[role=tab]")];
 const panelOf = (tab) => document.getElementById(tab.getAttribute("aria-controls"));
@@ -17,6 +18,7 @@ function open(tab, focus = true) {
     each.tabIndex = chosen ? 0 : -1;
     panelOf(each).hidden = !chosen;
   }
+  repaint(); // while a picture was hidden its width was not known
   if (focus) tab.focus();
   opened[tab.id]?.();
 }

@@ -1,7 +1,7 @@
 // The third tab: the run's tables, its training curve, and its test images, filtered.
 
 import { ask, complain, newest } from "./api.js";
-import { chanceOf, fillTable, shape, widthOf } from "./shapes.js";
+import { chanceOf, fillTable, paint, shape, widthOf } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -18,10 +18,8 @@ export function startRun(run, tryExample) {
   const refresh = newest(() => showGallery(filter, tryExample));
   filter.addEventListener("change", refresh);
   filter.addEventListener("submit", (event) => event.preventDefault());
-  return () => {
-    drawLearning(run.curve); // now that its width is known
-    refresh();
-  };
+  paint(byId("learning"), () => drawLearning(run.curve));
+  return refresh;
 }
 
 async function showGallery(filter, tryExample) {

@@ -11,6 +11,21 @@ export function shape(parent, name, attributes, text) {
 // How many units wide to draw, so that words are as large on a phone as on a laptop; of what is not shown yet, a usual width.
 export const widthOf = (picture) => Math.max(280, picture.clientWidth || 560);
 
+const painters = new Map();
+
+// Draw a picture now, and again by `repaint` where its width has changed: a phone is turned, a window or a tab opened.
+export function paint(picture, work) {
+  painters.set(picture, work);
+  work();
+}
+
+export function repaint() {
+  for (const [picture, work] of painters) {
+    if (picture.clientWidth && picture.viewBox.baseVal.width !== widthOf(picture)) work();
+  }
+}
+addEventListener("resize", repaint);
+
 export function fillTable(body, rows, numbers = []) {
   body.replaceChildren(...rows.map((cells) => {
     const row = document.createElement("tr");

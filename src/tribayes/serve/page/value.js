@@ -2,7 +2,7 @@
 
 import { showVerdict } from "./answer.js";
 import { say } from "./api.js";
-import { fillTable, percent, shape, widthOf } from "./shapes.js";
+import { fillTable, paint, percent, shape, widthOf } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
 const MOST_DOTS = 400, HIGH = 130, SIDE = 20, MIDDLE = 55;
@@ -11,7 +11,7 @@ export function showValue(answer) {
   const { kind, title, words } = verdictOf(answer);
   showVerdict(kind, title, words);
   say(`${title}. ${words}`);
-  drawLine(answer, `${title}. ${words}`);
+  paint(byId("boxes"), () => drawLine(answer, `${title}. ${words}`));
   showNumbers(answer);
   showDoubt(answer);
 }

@@ -34,6 +34,21 @@ def test_views_that_torch_would_not_take_are_taken() -> None:
     assert tensor_of("x", np.float32(3.0)).item() == 3.0
 
 
+def test_numbers_with_their_bytes_the_other_way_round_are_taken() -> None:
+    for kind in (">f4", ">i8", "<f8", ">u2"):
+        assert tensor_of("x", np.arange(3).astype(kind)).tolist() == [0, 1, 2]
+
+
+def test_what_is_masked_is_missing_and_no_number() -> None:
+    array = np.ma.masked_array(np.arange(6.0).reshape(2, 3), mask=False)
+    assert tensor_of("x", array).sum() == 15
+    array[0, 1] = np.ma.masked
+    remedy = "fill them, as by .filled(0), or drop their rows"
+    with refused(f"`x` (='1 of 6 entries masked') must have no missing values; {remedy}."):
+        tensor_of("x", array)
+    assert tensor_of("x", array.filled(0)).sum() == 14
+
+
 def test_tables_and_columns_are_arrays() -> None:
     table = library("pandas").DataFrame({"a": [1.0, 2.0], "b": [3, 4]}, index=[7, 3])
     assert torch.equal(tensor_of("x", table, torch.float32), torch.tensor([[1.0, 3.0], [2.0, 4.0]]))

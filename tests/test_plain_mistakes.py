@@ -133,6 +133,23 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         r"`seed` \(=5\) must be one number in an int64 tensor",
     ),
     "a complex prior": (lambda: tb.Prior(scale=torch.ones(2) * 1j), r"`scale` \(=tensor .*must be real"),
+    "a prior of yes and no": (lambda: tb.Prior(loc=torch.tensor([True, False])), r"`loc` \(=tensor .*must be real"),
+    "a number beyond a float's range": (
+        lambda: tb.to_bayesian(nn.Linear(2, 3), tau=10**400),
+        r"`tau` \(=1000+\.\.\.\) must be a number",
+    ),
+    "a whole number that cannot be written": (
+        lambda: tb.predict(model(), X, seed=-(10**5000)),
+        r"`seed` \(=int of thousands of digits\) must have at most 10,000 bits",
+    ),
+    "the same in a list": (
+        lambda: tb.predict(model(), X, levels=[10**5000]),
+        r"`levels` \(=list of thousands of digits\)|`level` \(=int of thousands of digits\)",
+    ),
+    "the same for a generator": (
+        lambda: model().sample_weights(generator=10**5000),
+        r"`generator` \(=int of thousands of digits\) must have at most 10,000 bits",
+    ),
     "a spread in words": (
         lambda: tb.TridiagonalNormal(torch.ones(3), "x", 0.2),  # type: ignore[arg-type]
         r"`tau` \(='x'\) must be a number or a tensor",

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tribayes._errors import wrong_type
+from tribayes._errors import refusal, wrong_type
 
 
 def is_array(value: object) -> bool:
@@ -27,9 +27,13 @@ def tensor_of(argument: str, value: Any, real: torch.dtype | None = None) -> Any
     """
     if not is_array(value):
         return value
+    if hasattr(value, "filled") and value.mask.any():  # NumPy's masked arrays have numbers under the mask, too
+        masked = f"{int(value.mask.sum())} of {value.size} entries masked"
+        raise refusal(argument, masked, "have no missing values", "fill them, as by .filled(0), or drop their rows")
     array = value.to_numpy() if hasattr(value, "to_numpy") else value.__array__()
+    native = array.dtype.newbyteorder("=")  # files of instruments and of IDX have their bytes the other way round
     try:
-        tensor = torch.from_numpy(array.copy())  # a copy: tables often give a view that must not be written to
+        tensor = torch.from_numpy(array.astype(native))  # a copy: a view must often not be written to
     except TypeError as error:
         kinds = {str(kind) for kind in value.dtypes} if hasattr(value, "columns") else {str(array.dtype)}
         found = f"{type(value).__name__} of shape {tuple(array.shape)} with columns of {', '.join(sorted(kinds))}"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 SMALLEST_SPREAD, LARGEST_SPREAD = 1e-10, 1e10  # of standard deviations
+_MOST_BITS = 10_000  # of a whole number: Python writes none of more than 4,300 digits
 SPREAD = "lie between 1e-10 and 1e10, since its square is computed with"
 
 
@@ -31,16 +32,22 @@ def wrong_type(argument: str, value: object, requirement: str, remedy: str) -> T
 def describe(value: object) -> str:
     """A value as a reader wants to meet it in an error: short, and a tensor by its shape and dtype."""
     if isinstance(value, Tensor):
-        if value.numel() == 1:
+        if value.numel() == 1 and not value.is_meta:
             return repr(value.item())
         return f"tensor of shape {tuple(value.shape)}, {value.dtype}"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # of a whole number that is too long to be written, or of what holds one
+        return f"{type(value).__name__} of thousands of digits"
     return text if len(text) <= 120 else text[:117] + "..."
 
 
 def is_number(value: object) -> bool:
-    """A real number, NumPy's as well, and not a bool, which Python counts as an int."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    """A real number within a float's range, NumPy's as well, and not a bool, which Python counts as an int."""
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and float(value) is not None
+    except OverflowError:
+        return False
 
 
 def check_positive(argument: str, value: Any, remedy: str) -> None:
@@ -62,6 +69,8 @@ def check_whole(argument: str, value: object, remedy: str, least: int | None = N
     """It as Python's int; refused where it is not a whole number, or below the least that is allowed."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise wrong_type(argument, value, "be a whole number", remedy)
+    if int(value).bit_length() > _MOST_BITS:
+        raise refusal(argument, value, f"have at most {_MOST_BITS:,} bits", remedy)
     if least is not None and value < least:
         raise refusal(argument, value, f"be at least {least}", remedy)
     return int(value)

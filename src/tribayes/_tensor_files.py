@@ -34,12 +34,12 @@ def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, 
     content = path.read_bytes()
     try:
         tensors = load(content)
-    except SafetensorError as error:
+    except (SafetensorError, KeyError) as error:  # the second for kinds of numbers that torch does not have
         raise unusable(path, f"is torn or no safetensors file ({error})", remedy) from error
     length = int.from_bytes(content[:8], "little")  # of the header, which `load` has checked
     if length > MOST_JSON:
         raise unusable(path, f"is damaged: it says {length / 1e6:,.0f} MB of itself", remedy)
-    written = json.loads(content[8 : 8 + length]).get("__metadata__", {}).get(_METADATA)
+    written = (json.loads(content[8 : 8 + length]).get("__metadata__") or {}).get(_METADATA)
     if written is None:
         raise unusable(path, "is not of tribayes: it carries no checksum", remedy)
     try:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -18,7 +19,7 @@ INPUTS = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
 VALUES = torch.randn(4, 3, generator=torch.Generator().manual_seed(1))
 
 NUMBERS: list[Any] = [0, 1, -1, 2, 7, 0.5, 0.95, 1.0, 1.5, -0.5, math.nan, math.inf, -math.inf, 1e38, 1e-50, 1e300]
-NUMBERS += [True, 10**30, -(10**30), [0.95], (), torch.tensor(0.5), 100.5, 3 + 1j]
+NUMBERS += [True, 10**30, -(10**30), 10**400, -(10**4000), [0.95], (), torch.tensor(0.5), 100.5, 3 + 1j]
 TENSORS: list[Any] = [
     TABLE, LABELS, torch.zeros(0, 3), torch.zeros(4, 0), torch.zeros(()), torch.full((4, 3), math.nan), TABLE * 100,
     TABLE.log(), torch.full((4, 3), math.inf), TABLE.half(), TABLE.double(), TABLE.to(torch.complex64), TABLE.int(),
@@ -26,6 +27,8 @@ TENSORS: list[Any] = [
     SCORES, torch.tensor([0.1, math.nan, 0.2, 0.9]), torch.zeros(4), TABLE.expand(2, 4, 3), INPUTS.half(),
     INPUTS * 1e30,
     torch.tensor([0.1, math.inf, 0.2, 0.9]), TABLE[:, :2], torch.zeros(0), [0, 1, 2, 1], TABLE.tolist(),
+    TABLE.T.contiguous().T, TABLE.clone().requires_grad_(), TABLE.bfloat16(),
+    TABLE.numpy(), TABLE.numpy().astype(">f8"), LABELS.numpy().astype("u2"), np.ma.masked_array(TABLE, TABLE > 0.5),
 ]  # fmt: skip
 WORDS: list[Any] = ["", "x", "entropy", "closed_form", "é\x1b[31m", "a" * 300, b"x", "../x", "\0", "cuda:9", "\ud800"]
 MODULES: list[Any] = [nn.Linear(2, 3), nn.Module(), nn.ReLU(), nn.Linear, nn.Sequential(), nn.BatchNorm1d(2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import random
 import warnings
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from tribayes.runs.session import read_checkpoint
 
 SCORES = {"examples_tested": 200, "error": 0.02, "nll": 0.07, "brier": 0.03, "ece": 0.01, "auroc_errors": 0.97}
 ODD_JSON: list[Any] = [None, True, "", "x", -1, 0, 1e308, 10**30, [], {}, [1, 2], {"a": 1}, 0.5]
+ODD_JSON += [10**400, math.nan, -math.inf]
 MODES = ("L", "RGB", "RGBA", "P", "1", "LA", "CMYK")
 
 

@@ -14,7 +14,17 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.libraries import library
-from tests.prediction.models import classifier, cut_chunks, inputs, predict, refused, regressor, seeded
+from tests.prediction.models import (
+    CLASSES,
+    FEATURES,
+    classifier,
+    cut_chunks,
+    inputs,
+    predict,
+    refused,
+    regressor,
+    seeded,
+)
 
 
 class Two(nn.Module):
@@ -206,3 +216,52 @@ def test_a_calibration_takes_arrays_and_named_inputs() -> None:
         for given, truth in (((x, y), labels), ({"one": x.numpy(), "other": y}, labels.numpy()))
     ]
     assert found[0] == found[1]
+
+
+class OnAGraph(nn.Module):
+    """Averages over neighbours by an adjacency matrix of any layout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
+        return adjacency @ self.head(x)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CS")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc])
+def test_what_is_sparse_is_asked_about_as_a_whole(layout: torch.layout) -> None:
+    model, x = tb.to_bayesian(seeded(OnAGraph), tau=0.5), inputs()
+    adjacency = (torch.rand(len(x), len(x), generator=torch.Generator().manual_seed(0)) < 0.3).double()
+    expected = predict(model, tb.Whole((x, adjacency)), 3)
+    sparse = adjacency.to_sparse(layout=layout)
+    found = [predict(model, tb.Whole((x, sparse)), part) for part in (range(2), range(2, 3))]
+    torch.testing.assert_close(tb.Predictive.merge(found).samples, expected.samples)
+    sparse.values().fill_(torch.nan) if layout != torch.sparse_coo else sparse._values().fill_(torch.nan)
+    with pytest.raises(ValueError, match=r"^`inputs` .* must be finite, but holds NaN or infinity"):
+        predict(model, tb.Whole((x, sparse)), 3)
+
+
+NO_PLAIN_TENSORS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "sparse": (Tensor.to_sparse, r"\(='tensor of the layout torch\.sparse_coo'\) must be dense, where it is cut"),
+    "nested": (lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged), ".* must be dense, where it is cut"),
+    "without memory": (lambda x: x.to("meta"), r"\(='tensor of torch\.float64 on meta'\) must hold plain numbers"),
+    "quantized": (
+        lambda x: torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8),
+        r"\(='tensor of torch\.qint8 on cpu'\) must hold plain numbers",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*quantize")
+@pytest.mark.parametrize("kind", NO_PLAIN_TENSORS)
+def test_what_is_no_plain_tensor_is_refused(kind: str) -> None:
+    make, words = NO_PLAIN_TENSORS[kind]
+    with pytest.raises(ValueError, match=f"^`inputs` {words}"):
+        predict(classifier(), make(inputs()), 2)
+
+
+def test_views_of_conjugates_are_taken() -> None:
+    pairs = torch.view_as_complex(torch.stack([inputs(), inputs()], -1))
+    assert torch.equal(predict(classifier(), pairs.conj().imag, 2).samples, predict(classifier(), -inputs(), 2).samples)

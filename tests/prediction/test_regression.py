@@ -107,6 +107,24 @@ def test_a_learned_noise_is_taken_over() -> None:
     assert predict(regressor(), inputs(), 3, likelihood=likelihood).noise == pytest.approx(0.7, rel=1e-6)
 
 
+@pytest.mark.parametrize("likelihood", [tb.Gaussian(), tb.StudentT()], ids=str)
+@pytest.mark.parametrize("raw", [math.nan, math.inf, 1e38, -1e38])
+def test_a_noise_that_has_diverged_is_refused(likelihood: tb.Likelihood, raw: float) -> None:
+    """By a loop of one's own; of NaN no quantile would ever be found."""
+    for value in likelihood.buffers():
+        value.fill_(raw)
+    with pytest.raises(ValueError, match=r"^`likelihood` \(=.*Noise\(.*\) must have a noise above 0 whose square is"):
+        predict(regressor().float(), inputs().float(), 3, likelihood)
+
+
+def test_degrees_of_freedom_that_have_diverged_are_refused() -> None:
+    likelihood = tb.StudentT(df_learned=True)
+    with torch.no_grad():
+        likelihood.raw_df.fill_(math.nan)
+    with pytest.raises(ValueError, match=r"^`likelihood` \(=StudentTNoise\(df=nan"):
+        predict(regressor(), inputs(), 3, likelihood)
+
+
 def test_dropped_samples_leave_the_functions_interval_but_no_density() -> None:
     text = "`keep_samples` (=False) must be True for what needs every sample; predict again with keep_samples=True."
     kept = predict(regressor(), inputs(), 9, likelihood=tb.Gaussian(NOISE))

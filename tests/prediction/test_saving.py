@@ -195,6 +195,25 @@ class TestBadFiles:
         write_tensors(path, tensors, facts | {"version": 2, "tribayes": "9.0"})
         self.refused(path, "has version 2 of the format, by tribayes 9.0, and this one reads 1; load it with that")
 
+    @pytest.mark.parametrize(("kind", "size"), [("F8_E8M0", 8), ("F6_E2M3", 6), ("F4", 4)])
+    def test_numbers_of_kinds_that_the_reader_does_not_know(self, kind: str, size: int, path: Path) -> None:
+        """As files of other libraries hold them."""
+        header = json.dumps({"x": {"dtype": kind, "shape": [8], "data_offsets": [0, size]}}).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
+        self.refused(path, r"is (torn or no safetensors file|not of tribayes).*; save the model again")
+
+    def test_a_header_whose_facts_are_null(self, path: Path) -> None:
+        header = b'{"__metadata__": null}'
+        path.write_bytes(len(header).to_bytes(8, "little") + header)
+        self.refused(path, "is not of tribayes: it carries no checksum; save the model again")
+
+    @pytest.mark.parametrize("name", ["likelihood/raw_scale", "model/priors.0.scale"])
+    def test_tensors_of_other_shapes_signed_again(self, name: str, path: Path) -> None:
+        tb.save(tb.to_bayesian(net(), prior=tb.Prior()), path, likelihood=tb.StudentT())
+        tensors, facts = read_tensors(path, "")
+        write_tensors(path, tensors | {name: torch.ones(2, 3)}, facts)
+        self.refused(path, r"(?s)does not describe a model \(RuntimeError: .*; save the model again")
+
     @pytest.mark.parametrize("key", ["modules", "likelihood", "shared", "calibrations"])
     def test_made_by_hand(self, key: str, path: Path) -> None:
         tb.save(tb.to_bayesian(net()), path)

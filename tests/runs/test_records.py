@@ -117,6 +117,14 @@ def test_lines_of_before_the_checksum_are_read(path: Path) -> None:
     assert read_records(path) == expected
 
 
+@pytest.mark.parametrize("value", ["1" + 400 * "0", "-1e999", "NaN", "true"])
+def test_a_number_that_no_float_holds_is_damage(path: Path, value: str) -> None:
+    line = re.sub(r', "sha256": "[^"]*"', "", path.read_text().splitlines()[0])  # as of before the checksum
+    path.write_text(line.replace('"loss": 2.5', f'"loss": {value}') + "\n")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl is damaged in line 1; resume its run"):
+        read_records(path)
+
+
 def test_of_a_line_without_end_a_part_is_read(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_bytes(b'{"iteration": ' + b"1" * 5_000_000)
     with pytest.raises(ValueError, match=r"metrics\.jsonl is damaged in line 1; resume its run, or start anew"):

@@ -72,9 +72,9 @@ def load_digits() -> Split:
             "install it with: pip install 'tribayes[demo]'"
         ) from error
     bunch = datasets.load_digits()
-    images = torch.tensor(bunch.images, dtype=torch.float32).unsqueeze(1) / 16
-    labels = torch.tensor(bunch.target)
-    test = torch.arange(len(labels)) % _TEST_EVERY == 0
+    images = torch.tensor(bunch.images, dtype=torch.float32, device="cpu").unsqueeze(1) / 16
+    labels = torch.tensor(bunch.target, device="cpu")
+    test = torch.arange(len(labels), device="cpu") % _TEST_EVERY == 0
     return Split(images[~test], labels[~test], images[test], labels[test])
 
 

@@ -45,7 +45,7 @@ def places_of(module: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
 def fingerprint(names: tuple[str, ...], means: list[nn.Parameter]) -> Tensor:
     """A number that differs between layouts, so that a checkpoint of other tensors is not loaded by accident."""
     text = ";".join(f"{name}:{tuple(mean.shape)}" for name, mean in zip(names, means, strict=True))
-    return torch.tensor(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big"))
+    return torch.tensor(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big"), device="cpu")
 
 
 def check_weights(weights: Draw, names: Sequence[str], module: nn.Module) -> None:

@@ -53,7 +53,7 @@ def training_curves(
         max(1, len(history) // 50) if smooth is None else check_whole("smooth", smooth, "it counts iterations", least=1)
     )
     window = min(window, 2 * len(history))  # a longer one holds no more
-    loss, nll = (torch.tensor(values, dtype=torch.float64) for values in (history.loss, history.nll))
+    loss, nll = (torch.tensor(values, dtype=torch.float64, device="cpu") for values in (history.loss, history.nll))
     ax = style.axes_or_new(ax, 4.6, 3.4)
     curves = {"loss": loss, "negative log likelihood": nll, "ν·KL": loss - nll}
     drawn = [_draw_curve(ax, *curve, window, ink) for curve, ink in zip(curves.items(), style.INKS, strict=False)]

@@ -170,7 +170,7 @@ def uncertainty_histogram(
     metrics.check_bins(bins, "20 is usual")
     outside = None if foreign is None else check_type("foreign", foreign, ClassPredictive).uncertainty(score)
     top = float(torch.cat([values, values if outside is None else outside]).max()) or 1.0
-    edges = torch.linspace(0, top, bins + 1, dtype=torch.float64)
+    edges = torch.linspace(0, top, bins + 1, dtype=torch.float64, device="cpu")
     ax = style.axes_or_new(ax, 4.6, 3.4)
     _draw_kind(ax, values[correct], edges, "right", None, style.ink(0))
     _draw_kind(ax, values[~correct], edges, "wrong", metrics.auroc_or_none(values, ~correct), style.ink(1))
@@ -189,7 +189,7 @@ def _draw_kind(ax: Axes, values: Tensor, edges: Tensor, name: str, separation: f
         ax.plot([], [], linestyle="", label=f"{name}: none")
         return
     label = f"{name} ({len(values):,})" + ("" if separation is None else f", AUROC {separation:.3f}")
-    shares = torch.full((len(values),), 1 / len(values), dtype=torch.float64)
+    shares = torch.full((len(values),), 1 / len(values), dtype=torch.float64, device="cpu")
     draw = partial(ax.hist, values.double().numpy(), edges.tolist(), weights=shares.numpy(), histtype="stepfilled")
     draw(facecolor=ink.colour, alpha=0.18)
     # hatching on translucent colour vanishes in SVG and PDF: the outline is drawn by itself

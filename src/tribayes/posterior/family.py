@@ -280,7 +280,7 @@ def family_of(family: str | type[Family]) -> type[Family]:
 def _raw(inverse: Callable[[Tensor], Tensor], values: Sequence[float], like: Tensor) -> Tensor:
     """Initial values through the inverse parametrisation, computed in float64 and kept at least in float32."""
     dtype = torch.promote_types(like.dtype, torch.float32)
-    raw = inverse(torch.tensor(values, dtype=torch.float64))
+    raw = inverse(torch.tensor(values, dtype=torch.float64, device="cpu"))
     return raw.to(dtype=dtype, device=like.device)
 
 

@@ -54,8 +54,8 @@ class Prior:
 
     def __post_init__(self) -> None:
         for field in ("loc", "scale"):
-            if isinstance(value := getattr(self, field), Tensor) and value.is_complex():
-                raise wrong_type(field, value, "be real", "pass its real part")
+            if isinstance(value := getattr(self, field), Tensor) and (value.is_complex() or value.dtype == torch.bool):
+                raise wrong_type(field, value, "be real numbers", "pass its real part, or .float()")
         if isinstance(self.scale, Tensor):
             legal = torch.isfinite(self.scale) & (self.scale > 0)
             check_all("scale", self.scale, legal, "be finite and positive", "it is a standard deviation")

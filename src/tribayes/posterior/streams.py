@@ -15,7 +15,7 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from tribayes._errors import wrong_type
+from tribayes._errors import check_whole, wrong_type
 from tribayes.posterior.counter import CountedNormals
 
 _WORDS = 624  # 32-bit words of a Mersenne twister
@@ -71,10 +71,10 @@ def checked(randomness: Randomness) -> torch.Generator | Stream | None:
     """Randomness with a seed as its stream; an error for anything else."""
     if randomness is None or isinstance(randomness, torch.Generator | Stream):
         return randomness
+    remedy = "pass e.g. generator=0 or generator=torch.Generator(device).manual_seed(0)"
     if isinstance(randomness, bool) or not isinstance(randomness, Integral):
-        remedy = "pass e.g. generator=0 or generator=torch.Generator(device).manual_seed(0)"
         raise wrong_type("generator", randomness, "be a torch.Generator, an integer seed or None", remedy)
-    return Stream((int(randomness),))
+    return Stream((check_whole("generator", randomness, remedy),))
 
 
 def refuse_seeds(randomness: object) -> None:

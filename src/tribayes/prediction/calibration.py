@@ -269,7 +269,7 @@ def _smallest(function: Callable[[float], float]) -> float:
 def _sharpen(likelihood: Likelihood, width: float) -> None:
     assert isinstance(likelihood, Categorical)
     before = 1.0 if likelihood.temperature is None else float(likelihood.temperature)
-    likelihood.temperature = torch.tensor(before * width)
+    likelihood.temperature = torch.tensor(before * width, device="cpu")
 
 
 def _way_back(model: nn.Module, likelihood: Likelihood) -> Callable[[], None]:

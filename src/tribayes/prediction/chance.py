@@ -60,7 +60,7 @@ def binomial_chance(hits: int, trials: int, probability: float) -> float:
     >>> round(binomial_chance(0, 10, 0.5), 6)  # 2 / 2¹⁰
     0.001953
     """
-    counts = torch.arange(trials + 1, dtype=torch.float64)
+    counts = torch.arange(trials + 1, dtype=torch.float64, device="cpu")
     ways = math.lgamma(trials + 1) - torch.lgamma(counts + 1) - torch.lgamma(trials - counts + 1)
     chances = (ways + counts * math.log(probability) + (trials - counts) * math.log1p(-probability)).exp()
     below, above = chances[: hits + 1].sum(), chances[hits:].sum()

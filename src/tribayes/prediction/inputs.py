@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -64,7 +64,8 @@ def batches_of(inputs: Batch | Iterable[Any], batch_size: int, home: Home) -> It
     for part in parts:
         batch = Batch(home.arguments(part.arguments), part.rows)
         for tensor in batch.tensors:
-            _check_finite(tensor, seen)
+            for values in dense_parts(tensor):
+                _check_finite(values, seen)
         seen += 1 if batch.rows is None else batch.rows
         if batch.rows != 0:
             yield batch
@@ -129,9 +130,20 @@ def _batch(inputs: Any, home: Home) -> Batch:
     if isinstance(inputs, Mapping) or is_record(inputs):
         inputs = without_targets(named_parts(inputs))
     arguments = tree_map(lambda leaf: tensor_of("inputs", leaf, home.dtype), arguments_of(inputs))
+    tensors = Batch(arguments, None).tensors
+    for tensor in tensors:
+        if tensor.is_meta or tensor.is_quantized:
+            kind, remedy = (
+                f"tensor of {tensor.dtype} on {tensor.device}",
+                "pass one with memory, and x.dequantize() of it",
+            )
+            raise refusal("inputs", kind, "hold plain numbers", remedy)
+        if not whole and (tensor.is_nested or tensor.layout != torch.strided):
+            kind = f"tensor of the layout {tensor.layout}"
+            remedy = "pass x.to_dense(), or tb.Whole(...) for what must not be cut"
+            raise refusal("inputs", kind, "be dense, where it is cut into batches", remedy)
     if whole:
         return Batch(arguments, None)
-    tensors = Batch(arguments, None).tensors
     if not tensors:
         remedy = "pass tensors with a row per example, or tb.Whole(...) for what must not be cut"
         raise wrong_type("inputs", kind_of(inputs), "hold tensors", remedy)
@@ -144,7 +156,21 @@ def _batch(inputs: Any, home: Home) -> Batch:
     return Batch(arguments, len(tensors[0]))
 
 
+def dense_parts(tensor: Tensor) -> Sequence[Tensor]:
+    """What a tensor is made of, each part dense: a sparse one of places and numbers, a nested one of others."""
+    if tensor.is_nested:
+        return tensor.unbind()
+    if tensor.layout == torch.sparse_coo:
+        return tensor.coalesce().indices(), tensor.coalesce().values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return (tensor,)
+
+
 def _check_finite(tensor: Tensor, seen: int) -> None:
+    tensor = tensor.float() if tensor.is_floating_point() and tensor.element_size() == 1 else tensor
     if tensor.is_floating_point() and not torch.isfinite(tensor).all():
         bad = ~torch.isfinite(tensor.reshape(len(tensor) if tensor.ndim else 1, -1)).all(1)
         example = f"example {seen + int(bad.nonzero()[0])}"

@@ -154,7 +154,7 @@ def out_of_distribution_auroc(inside: Tensor, outside: Tensor) -> float:
     0.75
     """
     both = torch.cat([_checked_score("inside", inside), _checked_score("outside", outside)])
-    return auroc(both, torch.arange(len(both)) >= len(inside))
+    return auroc(both, torch.arange(len(both), device="cpu") >= len(inside))
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def risk_coverage(uncertainty: Tensor, wrong: Tensor) -> RiskCoverage:
     errors = wrong[order].double()
     _, group, size = uncertainty[order].unique_consecutive(return_inverse=True, return_counts=True)
     mean_in_group = group.bincount(errors) / size
-    kept = torch.arange(1, len(errors) + 1, dtype=torch.float64)
+    kept = torch.arange(1, len(errors) + 1, dtype=torch.float64, device="cpu")
     risk = mean_in_group[group].cumsum(0) / kept
     return RiskCoverage(kept / len(errors), risk, float(risk.mean()))
 
@@ -236,7 +236,7 @@ def reliability(probabilities: Tensor, targets: Tensor, bins: int = BINS) -> Rel
     check_bins(bins, "15 is usual")
     targets = class_indices(probabilities, targets).cpu()
     confidence, label = probabilities.double().cpu().max(-1)
-    edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)
+    edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64, device="cpu")
     place = torch.bucketize(confidence, edges[1:-1])
     count = torch.bincount(place, minlength=bins)
     mean_confidence = place.bincount(confidence, bins) / count

@@ -247,7 +247,9 @@ def _parts(value: Any, operation: str) -> tuple[Any, Tensor]:
     """Expectation and variance; those of a fixed tensor or number are itself and 0."""
     if isinstance(value, MomentWeight):
         raise ByMoments.refused(operation, (value,))
-    return (value.expected, value.variance) if isinstance(value, MomentTensor) else (value, torch.zeros(()))
+    return (
+        (value.expected, value.variance) if isinstance(value, MomentTensor) else (value, torch.zeros((), device="cpu"))
+    )
 
 
 def _in_place(rule: Rule, inputs: Any, *operands: Any, **named: Any) -> MomentTensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Self
 
@@ -261,6 +262,10 @@ class RegressionPredictive(Predictive):
             wanted = "(N, D)" if noise.numbers == 1 else f"(N, {noise.numbers} D)"
             found = f"respond with values, {wanted} for its {type(noise).__name__}, but gave {tuple(said.shape)}"
             raise refusal("likelihood", type(likelihood).__name__, found, "mend its response(outputs)")
+        numbers = [value for value in vars(noise).values() if isinstance(value, float)]
+        if not all(map(math.isfinite, numbers)) or (noise.can_widen and not _has_size(noise, said)):
+            remedy = "its numbers have diverged in training: lower the learning rate"
+            raise refusal("likelihood", noise, "have a noise above 0 whose square is finite", remedy)
 
     @classmethod
     def settled(cls, likelihood: Likelihood, samples: Tensor, auto: AutoSamples) -> bool:
@@ -356,6 +361,12 @@ class RegressionPredictive(Predictive):
     def _kind(self) -> tuple[object, ...]:
         noise = self.noise_law
         return (*super()._kind, noise.scale if isinstance(noise, NormalNoise) else noise)
+
+
+def _has_size(noise: Noise, said: Tensor) -> bool:
+    """Whether the variance of a noise about what was said is a number above 0, in the dtype of what was said."""
+    variance = noise.law(said.double()).stddev.square().to(said.dtype)
+    return bool(((variance > 0) & variance.isfinite()).all())
 
 
 def _places(said: Tensor, noise: Noise) -> Tensor:

@@ -196,7 +196,7 @@ class Predictive(ABC):
         shapes = [tuple(part._source.mean.shape) for part in parts]
         check_alike(shapes, "be about the same examples", 'use along="examples" for different ones')
         check_same_examples([part.question for part in parts])
-        order = torch.tensor(indices).argsort()
+        order = torch.tensor(indices, device="cpu").argsort()
         samples = torch.cat([part._source.samples for part in parts])[order]
         return self._with(Kept(samples), Drawn(self.origin.seed, tuple(sorted(indices))))
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tribayes._errors import refusal
 from tribayes.inference.likelihood import Likelihood
 from tribayes.posterior.shards import whole
-from tribayes.prediction.inputs import Batch
+from tribayes.prediction.inputs import Batch, dense_parts
 
 _FACTOR, _BASE = 0x9E3779B97F4A7C15, 0xD1342543DE82EF95  # odd, of 64 bits, without a pattern
 _ENTRIES_AT_ONCE = 2**20  # bounds the working memory
@@ -86,8 +86,9 @@ class Noting:
     def __call__(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
             rows = 1 if batch.rows is None else batch.rows  # what is never cut counts as one example
-            each = [_row_checksums(tensor.reshape(rows, -1)) for tensor in batch.tensors]
-            self._noted.append(sum(each[1:], each[0]) if each else torch.zeros(rows, dtype=torch.int64))
+            dense = [part for tensor in batch.tensors for part in dense_parts(tensor)]
+            each = [_row_checksums(part.reshape(rows, -1)) for part in dense]
+            self._noted.append(sum(each[1:], each[0]) if each else torch.zeros(rows, dtype=torch.int64, device="cpu"))
             yield batch
 
     @property
@@ -98,7 +99,7 @@ class Noting:
 
 def _row_checksums(values: Tensor) -> Tensor:
     """(n,) int64: one for each row of (n, …), of the bits of all its entries and their places."""
-    values = values.detach()
+    values = values.detach().resolve_conj().resolve_neg()  # views of numbers that are not there
     values = torch.view_as_real(values) if values.is_complex() else values
     rows = values.reshape(len(values), -1)
     rows = rows.to(torch.uint8) if rows.dtype == torch.bool else rows.view(_WHOLE[rows.element_size()])

@@ -163,7 +163,7 @@ class _Carrier:
     """
 
     def __init__(self, example: Tensor, count: int) -> None:
-        self._host = torch.empty((count, *example.shape[1:]), dtype=example.dtype)
+        self._host = torch.empty((count, *example.shape[1:]), dtype=example.dtype, device="cpu")
         self._device = example.device
         self._stream = torch.cuda.Stream(example.device)
         self._group: list[Tensor] = []  # whose computation has been asked for

@@ -145,7 +145,9 @@ def load(
         model = _rebuilt(path, tensors, facts, bare(net), family, likelihood, place)
         remember_output(model, output)
         return model
-    except (KeyError, TypeError, AttributeError) as error:  # a file made by hand: its checksum is right, it is not
+    except torch.OutOfMemoryError:
+        raise
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:  # made by hand: right is its checksum alone
         raise unusable(path, f"does not describe a model ({type(error).__name__}: {error})", _AGAIN) from error
 
 

@@ -66,6 +66,6 @@ def batch_order(examples: int, batch: int, start: int, steps: int, seed: int) ->
     first, last = start * batch, (start + steps) * batch
     epochs = range(first // examples, (last - 1) // examples + 1)
     sources = (Stream((seed, 2, epoch)).generator(torch.device("cpu")) for epoch in epochs)
-    orders = torch.cat([torch.randperm(examples, generator=source) for source in sources])
+    orders = torch.cat([torch.randperm(examples, generator=source, device="cpu") for source in sources])
     offset = first - epochs[0] * examples
     return orders[offset : offset + steps * batch].view(steps, batch)

@@ -63,8 +63,10 @@ def is_of(kind: Any, value: Any) -> bool:
         return isinstance(value, dict) and all(is_of(get_args(kind)[1], each) for each in value.values())
     if get_args(kind):  # this or None
         return any(is_of(one, value) for one in get_args(kind))
-    if kind in (int, float):
-        return is_number(value) and math.isfinite(value) and isinstance(value, int | kind)
+    if kind is float:
+        return isinstance(value, int | float) and is_number(value) and math.isfinite(value)
+    if kind is int:  # of any size: a seed is one
+        return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, kind)
 
 

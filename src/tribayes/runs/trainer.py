@@ -208,7 +208,7 @@ class Trainer:
         tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
         tensors |= _optimizer_state(self.optimizer)
         tensors |= {name: generator.get_state() for name, generator in self._generators.items()}
-        tensors["iteration"] = torch.tensor(self.iteration)
+        tensors["iteration"] = torch.tensor(self.iteration, device="cpu")
         tensors["losses"] = self._losses  # those of the window under way are still to be written down
         return copied(tensors, "state")
 
@@ -259,7 +259,7 @@ def _optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
                 tensors[name] = value
             elif isinstance(value, int | float):
                 kind = torch.float64 if isinstance(value, float) else torch.int64
-                tensors[name + _NUMBER] = torch.tensor(value, dtype=kind)
+                tensors[name + _NUMBER] = torch.tensor(value, dtype=kind, device="cpu")
             elif value is not None:
                 remedy = "use an optimizer whose state is tensors, such as torch.optim.SGD or Adam"
                 raise refusal(name, value, "be a tensor or a number, to be kept in a checkpoint", remedy)

@@ -70,7 +70,7 @@ class TableEstimator(BaseEstimator):
     def _rows(self, X: Any) -> Tensor:
         """Rows to ask about, (N, d): as many columns as were learned, by the same names."""
         check_is_fitted(self)
-        return torch.tensor(validate_data(self, X, reset=False, dtype=np.float64))
+        return torch.tensor(validate_data(self, X, reset=False, dtype=np.float64), device="cpu")
 
 
 def _whole(value: Any) -> Any:

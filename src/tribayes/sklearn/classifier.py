@@ -44,7 +44,13 @@ class TriBayesClassifier(ClassifierMixin, TableEstimator):
         if len(self.classes_) < 2:
             raise refusal("y", self.classes_.tolist(), "have more than one class", "pass rows of at least two classes")
         count = len(self.classes_)
-        self.fitted_ = fit_table(torch.tensor(X), torch.tensor(places), classes=count, recipe=recipe, seed=self._seed())
+        self.fitted_ = fit_table(
+            torch.tensor(X, device="cpu"),
+            torch.tensor(places, device="cpu"),
+            classes=count,
+            recipe=recipe,
+            seed=self._seed(),
+        )
         return self
 
     def predict(self, X: Any) -> Any:

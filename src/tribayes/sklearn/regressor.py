@@ -53,8 +53,8 @@ class TriBayesRegressor(RegressorMixin, TableEstimator):
         recipe = self._recipe()
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2)
         self._flat = y.ndim == 1
-        targets = torch.tensor(np.asarray(y, dtype=np.float64))
-        self.fitted_ = fit_table(torch.tensor(X), targets, recipe=recipe, seed=self._seed())
+        targets = torch.tensor(np.asarray(y, dtype=np.float64), device="cpu")
+        self.fitted_ = fit_table(torch.tensor(X, device="cpu"), targets, recipe=recipe, seed=self._seed())
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

@@ -154,11 +154,11 @@ class _Fitting:
         stream = Stream((self._seed, "table network", self._trained))
         self._trained += 1
         own = [stream.generator(place) for place in dict.fromkeys([_CPU, torch.device(recipe.device)])]
-        with lent(own):  # torch initialises by its global generators
+        with lent(own), _CPU:  # torch initialises by its global generators, and on its default device
             network = recipe.network(table.inputs.shape[1], table.outputs).to(DTYPE)
+            likelihood = self._likelihood()
         lending = lent(own) if draws_by_itself(network, table.inputs[:64]) else nullcontext()
         model = to_bayesian(network, generator=stream.child("signs")).to(recipe.device)
-        likelihood = self._likelihood()
         elbo = ELBO(likelihood, data_size=len(table), kl_weight=weight)
         groups = parameter_groups(model, recipe.lr, likelihood=likelihood, weight_decay=recipe.weight_decay)
         optimizer = torch.optim.AdamW(groups, fused=True)
@@ -190,7 +190,7 @@ class _Batches:
         return self._count
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows in torch.randperm(len(self._table), generator=self._source).tensor_split(self._count):
+        for rows in torch.randperm(len(self._table), generator=self._source, device="cpu").tensor_split(self._count):
             yield self._table.inputs[rows], self._table.targets[rows]
 
 
@@ -201,7 +201,7 @@ def _parted(total: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
     level is a whole number of ranks.
     """
     count = min(max(FEWEST, _ROUND * math.ceil(SHARE * total / _ROUND)), MOST) - 1
-    order = torch.randperm(total, generator=source)
+    order = torch.randperm(total, generator=source, device="cpu")
     return order[:count], order[count:]
 
 

@@ -16,6 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 
+from tests.patience import PATIENCE
 from tests.serve import serving
 
 FLAGS = ["--no-sandbox", "--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
@@ -32,7 +33,7 @@ def a_browser(chromium: str, profile: Path) -> Iterator[WebDriver]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
     driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
-    driver.set_script_timeout(serving.PATIENCE)
+    driver.set_script_timeout(PATIENCE)
     try:
         yield driver
     finally:

@@ -89,7 +89,9 @@ def test_killed_from_outside_twice(tmp_path: Path, whole: Path) -> None:
 def test_asked_to_stop(tmp_path: Path, whole: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
     # no checkpoint by time: the one that is there in the end came with the signal
-    process = start("slow", 200, "fit", "--run", folder, "--iterations", 60, "--threads", 1, "--checkpoint-seconds", 900)
+    process = start(
+        "slow", 200, "fit", "--run", folder, "--iterations", 60, "--threads", 1, "--checkpoint-seconds", 900
+    )
     assert process.stdout is not None
     first = process.stdout.readline()
     assert first.startswith("digits: 10 of 60")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,24 @@ os.environ.update(WANDB_MODE="offline", WANDB_ERROR_REPORTING="false")  # wandb 
 
 # Processes that tests start, too, are refused the network.
 os.environ["PYTHONPATH"] = os.pathsep.join([OFFLINE, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+# Random numbers that a test does not seed itself are the same every time, whichever tests its process had before.
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    _seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    _seed(1)  # not those of its fixtures
+
+
+def _seed(number: int) -> None:
+    torch.manual_seed(number)
+    random.seed(number)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tribayes._files import make_folder, only_one, put_in_place, read_json, store
 
 
@@ -135,7 +136,7 @@ def test_a_folder_held_by_another_process_is_refused(tmp_path: Path, holder: sub
     with pytest.raises(ValueError, match="must be free, but another process trains in it"), only_one(tmp_path):
         pytest.fail("it was entered")
     holder.stdin.close()
-    holder.wait(60)
+    holder.wait(PATIENCE)
     with only_one(tmp_path):
         pass
 
@@ -151,13 +152,13 @@ def test_who_waits_enters_when_the_other_lets_go(tmp_path: Path, holder: subproc
     waiting.start()
     assert not entered.wait(0.2)
     holder.stdin.close()
-    waiting.join(60)
+    waiting.join(PATIENCE)
     assert entered.is_set()
 
 
 def test_a_killed_process_lets_go(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     holder.kill()
-    holder.wait(60)
+    holder.wait(PATIENCE)
     with only_one(tmp_path):
         pass
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE
+
 SCRIPT = """
 import sys
 def refuse(event, arguments):
@@ -28,7 +30,7 @@ print("done")
 
 
 def test_importing_training_and_asking_connect_to_nothing() -> None:
-    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120)
+    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=PATIENCE)
     assert (ended.stdout, ended.stderr) == ("done\n", "")
 
 
@@ -42,7 +44,7 @@ except RuntimeError as error:
 
 
 def test_a_process_that_a_test_starts_is_stopped_too() -> None:
-    ended = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=120)
+    ended = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=PATIENCE)
     assert (ended.stdout, ended.stderr) == (
         "a test may not connect to '192.0.2.1': it must run without a network\n",
         "",
@@ -67,4 +69,4 @@ def test_a_test_that_leaves_the_machine_is_stopped(host: str) -> None:
 
 def test_a_test_may_talk_to_itself() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        socket.create_connection(server.getsockname(), timeout=5).close()
+        socket.create_connection(server.getsockname(), timeout=PATIENCE).close()

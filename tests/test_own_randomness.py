@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 import tribayes as tb
+from tests.patience import PATIENCE
 from tribayes._own_randomness import OwnRandomness, Watch, draws_by_itself, lent
 from tribayes.own.networks import build_network
 from tribayes.own.setting import OwnSetting
 from tribayes.tables import Recipe, fit_table
 
 X = torch.randn(160, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-WAIT = 60  # seconds before a hanging test gives up
 
 
 def dropping(inputs: int, outputs: int) -> nn.Module:
@@ -86,7 +86,7 @@ def test_tables_are_fitted_in_threads_as_they_are_alone(network: Callable[[int, 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(WAIT)
+        thread.join(PATIENCE)
     assert all(torch.equal(found[seed], alone[seed]) for seed in range(3))
 
 

@@ -279,12 +279,17 @@ class TestOwnFamily:
         )
         torch.testing.assert_close(model.kl(), expected)
 
-    def test_it_is_saved_and_loaded(self, tmp_path: Path) -> None:
-        model, other = self._model(), self._model()
+    def test_it_is_saved_and_loaded_as_the_text_says(self, tmp_path: Path) -> None:
+        text = (ROOT / "CONTRIBUTING.md").read_text()
+        saved, loaded = "tb.save(model, path, custom=True)", "tb.load(path, net, family=OneScale)"
+        assert f"`{saved}`" in text
+        assert f"`{loaded}`" in text
+        model = self._model()
         with torch.no_grad():
             model.family.log_scale.sub_(1.0)
-        torch.save(model.state_dict(), tmp_path / "weights.pt")
-        other.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
+        names = {"tb": tb, "model": model, "path": tmp_path / "model", "OneScale": type(model.family)}
+        eval(saved, names)
+        other = eval(loaded, names | {"net": nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3))})
         x = torch.randn(4, 2)
         ours, theirs = (tb.predict(one, x, 5, progress=False).samples for one in (model, other))
         assert torch.equal(ours, theirs)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.data.mirror import Mirror
 from tests.data.samples import Sample, cifar_sample, idx_sample, offered_by, sha256, tar_bytes
+from tests.patience import PATIENCE
 from tribayes.data import download, load
 from tribayes.data.catalogue import Packed
 from tribayes.data.download import DownloadError, fetch
@@ -20,7 +21,7 @@ PACKED = Packed("file.gz", len(CONTENT), sha256(CONTENT), ())
 
 
 def bring(folder: Path, *urls: str, packed: Packed = PACKED) -> Path:
-    return fetch(replace(packed, urls=urls), folder, progress=False, timeout=5)
+    return fetch(replace(packed, urls=urls), folder, progress=False, timeout=PATIENCE)
 
 
 def failures_of(folder: Path, *urls: str, packed: Packed = PACKED) -> list[str]:

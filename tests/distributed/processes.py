@@ -15,9 +15,9 @@ import torch
 import torch.distributed
 from torch.multiprocessing import spawn
 
-Check = Callable[[int, Path], Any]  # (rank, a folder for all) → what the process found
+from tests.patience import PATIENCE
 
-SECONDS = 15  # that a process waits for another
+Check = Callable[[int, Path], Any]  # (rank, a folder for all) → what the process found
 
 needs_gloo = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
@@ -72,5 +72,5 @@ def _made(check: Check, rank: int, folder: Path) -> Any:
 
 def join(rank: int, processes: int, folder: str) -> None:
     """Make this process one of a group that meets in a folder."""
-    place, patience = f"file://{folder}/meeting", timedelta(seconds=SECONDS)
+    place, patience = f"file://{folder}/meeting", timedelta(seconds=PATIENCE)
     torch.distributed.init_process_group("gloo", place, rank=rank, world_size=processes, timeout=patience)

@@ -13,6 +13,7 @@ import torch
 
 from tests.distributed.processes import needs_gloo
 from tests.own.cases import fit, rows_of, write_csv
+from tests.patience import PATIENCE
 from tests.recipes.small import tribayes
 from tribayes.recipes.recipe_run import RecipeRun, Request, train_as_asked
 from tribayes.runs.folder import read_tensors
@@ -116,4 +117,4 @@ def _torchrun(*words: str) -> subprocess.CompletedProcess[str]:
     here = str(Path(__file__).parents[2])  # for what imports the tests
     path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    return subprocess.run([*launcher, *words], env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run([*launcher, *words], env=environment, capture_output=True, text=True, timeout=PATIENCE)

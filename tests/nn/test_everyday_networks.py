@@ -15,6 +15,7 @@ import tribayes as tb
 from tests.libraries import library
 from tests.library_networks import EVERYDAY, HIDDEN, WORDS, N, any_everyday
 from tests.networks import left_as_it_was
+from tests.patience import PATIENCE
 from tribayes.nn.answer import counted
 from tribayes.nn.calling import arguments_of
 
@@ -74,7 +75,7 @@ def test_a_prediction_is_the_same_from_several_threads_and_leaves_the_model_alon
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
     assert [answer.shape for answer in answers] == [(3, N, one.classes)] * 3
     assert all(torch.equal(answer, answers[0]) for answer in answers)
 

@@ -21,6 +21,7 @@ import tribayes as tb
 from tests.compiling import draws_are_compiled
 from tests.interrupts import interrupted_at
 from tests.networks import NETWORKS, any_network, bayesian, inputs_of, left_as_it_was, same_tensors
+from tests.patience import PATIENCE
 from tribayes.nn.stage import Stage
 from tribayes.nn.twin import Twin
 
@@ -83,21 +84,21 @@ def test_another_thread_meets_the_means_while_a_pass_is_inside_the_network() -> 
     def stop() -> None:
         if next(first, False):  # the second thread passes through
             inside.set()
-            assert looked.wait(20)
+            assert looked.wait(PATIENCE)
 
     net.call = stop
     draw = model.sample_weights(generator=1)
     results: list[Tensor] = []
     running = threading.Thread(target=lambda: results.append(model.apply_weights(draw, X)))
     running.start()
-    assert inside.wait(20)
+    assert inside.wait(PATIENCE)
     with left_as_it_was(model):
         means = model.apply_weights({}, X)
         assert all(isinstance(parameter, nn.Parameter) for parameter in net.parameters())
         expected = F.linear(X, net.layer.weight, net.layer.bias) + net.layer.bias
         torch.testing.assert_close(means, expected, rtol=0, atol=0)
         looked.set()
-        running.join(20)
+        running.join(PATIENCE)
     weight, bias = draw["layer.weight"], draw["layer.bias"]
     torch.testing.assert_close(results[0], F.linear(X, weight, bias) + bias, rtol=0, atol=0)
 
@@ -655,7 +656,7 @@ def _together(functions: list[Callable[[], None]]) -> None:
 
     def run(function: Callable[[], None]) -> None:
         try:
-            barrier.wait(20)
+            barrier.wait(PATIENCE)
             function()
         except BaseException as error:
             errors.append(error)
@@ -664,7 +665,7 @@ def _together(functions: list[Callable[[], None]]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     if errors:
         raise errors[0]
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.networks import left_as_it_was
+from tests.patience import PATIENCE
 from tests.prediction.models import refused
 
 X = torch.linspace(-1, 1, 12).reshape(4, 3)
@@ -101,20 +102,20 @@ def test_other_threads_draw_as_ever() -> None:
 
     def ask(number: int) -> None:
         with model.using(draws[number]):
-            barrier.wait(20)
+            barrier.wait(PATIENCE)
             found[number] = model(X)
-            barrier.wait(20)
+            barrier.wait(PATIENCE)
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(2)]
     for thread in threads:
         thread.start()
-    barrier.wait(20)  # both are inside their blocks
+    barrier.wait(PATIENCE)  # both are inside their blocks
     mine = model(X)
     with pytest.raises(AttributeError):
         _ = model.features
-    barrier.wait(20)
+    barrier.wait(PATIENCE)
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     assert all(torch.equal(found[number], under(draw)) for number, draw in enumerate(draws))
     assert all(not torch.equal(mine, outputs) for outputs in found.values())
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.networks import same_tensors
+from tests.patience import PATIENCE
 from tests.prediction.models import FEATURES, classifier, inputs, predict, seeded
 
-WAIT = 30  # seconds before a hanging test gives up
 THREADS, SAMPLES = 4, 5
 
 
@@ -31,7 +31,7 @@ class Door(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.entered.set()
-        assert self.open.wait(WAIT)
+        assert self.open.wait(PATIENCE)
         return self.model(x)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Door:
@@ -45,7 +45,7 @@ def predicting(door: Door) -> Iterator[Future[tb.ClassPredictive]]:
     with ThreadPoolExecutor(1) as pool:
         result = pool.submit(predict, door, inputs(), SAMPLES)
         try:
-            assert door.entered.wait(WAIT)
+            assert door.entered.wait(PATIENCE)
             yield result
         finally:
             door.open.set()
@@ -61,9 +61,9 @@ class Meeting(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.norm(self.first(x)).tanh()
-        self.all_here.wait(WAIT)
+        self.all_here.wait(PATIENCE)
         outputs = self.last(hidden)
-        self.all_here.wait(WAIT)
+        self.all_here.wait(PATIENCE)
         return outputs
 
 
@@ -74,7 +74,7 @@ def meeting(count: int = THREADS) -> tb.BayesianModule:
 def at_once(*jobs: Callable[[], Any]) -> list[Any]:
     """The results of jobs that each have a thread."""
     with ThreadPoolExecutor(len(jobs)) as pool:
-        return [future.result(WAIT) for future in [pool.submit(job) for job in jobs]]
+        return [future.result(PATIENCE) for future in [pool.submit(job) for job in jobs]]
 
 
 QUESTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
@@ -228,7 +228,7 @@ def test_training_beside_predictions_draws_the_numbers_it_draws_alone() -> None:
             beside, trained_beside = training()
         finally:
             stop.set()
-        assert all(future.result(WAIT) >= 3 for future in asking)
+        assert all(future.result(PATIENCE) >= 3 for future in asking)
     assert len(torch.stack(noise).unique(dim=0)) == len(noise)
     assert torch.equal(torch.stack(beside), torch.stack(noise))
     assert same_tensors(trained_beside, trained)

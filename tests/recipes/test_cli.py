@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 import tribayes as tb
+from tests.patience import PATIENCE
 from tests.recipes.small import CPU, change_config, names, new_run, session, timeless, tribayes
 from tribayes import cli
 from tribayes._files import only_one
@@ -378,14 +379,14 @@ def test_ctrl_c_while_torch_is_imported_shows_no_traceback() -> None:
         "sys.meta_path.insert(0, Torch())\n"
         "tribayes_command.main()\n"
     )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     assert ended.returncode == -signal.SIGINT
     assert ended.stderr == ""
 
 
 def test_the_command_is_the_command_line() -> None:
     script = "import tribayes_command, sys; sys.argv = ['tribayes', 'experiments']; tribayes_command.main()"
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     assert ended.stdout.splitlines()[2].split()[0] == next(iter(EXPERIMENTS))
 
 

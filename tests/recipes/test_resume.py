@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.recipes.small import Answer, names, session, timeless, tribayes
 from tribayes.recipes.recipe_run import RecipeRun
 from tribayes.runs.session import read_checkpoint
@@ -61,7 +62,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_killed_and_resumed(tmp_path: Path, whole: Path, where: str, count: int, place: str) -> None:
     folder = tmp_path / "run"
     process = start(where, count, "fit", "--run", folder, *OPTIONS)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (-signal.SIGKILL, ""), out
     assert not RecipeRun.open(folder).finished
     assert resume(folder).out.startswith(f"{folder} goes on {place}\n")
@@ -72,13 +73,13 @@ def test_killed_from_outside_twice(tmp_path: Path, whole: Path) -> None:
     folder = tmp_path / "run"
     for resumed in (False, True):
         options = ("--resume", *OPTIONS) if resumed else OPTIONS
-        process = start("slow", 50, "fit", "--run", folder, *options)
+        process = start("slow", 200, "fit", "--run", folder, *options)
         assert process.stdout is not None
         for line in process.stdout:  # its first pause: it trains
             if line.startswith("digits: "):
                 break
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == -signal.SIGKILL
     resume(folder)
     assert_same(folder, whole)
@@ -88,12 +89,14 @@ def test_killed_from_outside_twice(tmp_path: Path, whole: Path) -> None:
 def test_asked_to_stop(tmp_path: Path, whole: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
     # no checkpoint by time: the one that is there in the end came with the signal
-    process = start("slow", 50, "fit", "--run", folder, "--iterations", 60, "--threads", 1, "--checkpoint-seconds", 900)
+    process = start(
+        "slow", 200, "fit", "--run", folder, "--iterations", 60, "--threads", 1, "--checkpoint-seconds", 900
+    )
     assert process.stdout is not None
     first = process.stdout.readline()
     assert first.startswith("digits: 10 of 60")
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (128 + number, "")
     assert f"stopped by {number.name}; continue with:\n  tribayes fit --resume --run {folder}\n" in out
     run = RecipeRun.open(folder)

@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import tribayes as tb
+from tests.patience import PATIENCE
 from tests.recipes.small import change_config, names, timeless
 from tests.runs.program import ITERATIONS, data, network, train
 from tribayes._files import only_one
@@ -42,7 +43,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run killed at its first step: its initial weights, drawn without a seed, are in its checkpoint."""
     folder = tmp_path_factory.mktemp("begun") / "run"
     process = start(folder, "step", 1)
-    assert process.communicate(timeout=60)[1] == ""
+    assert process.communicate(timeout=PATIENCE)[1] == ""
     assert process.returncode == -signal.SIGKILL
     assert read_checkpoint(Run.open(folder))[1]["iteration"] == 0
     return folder
@@ -73,10 +74,10 @@ def test_killed_and_resumed_to_the_same_bits(begun: Path, whole: Path, tmp_path:
     folder = tmp_path / "run"
     shutil.copytree(begun, folder)
     process = start(folder, where, count)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (-signal.SIGKILL, ""), out
     process = start(folder)
-    assert (process.communicate(timeout=60)[1], process.returncode) == ("", 0)
+    assert (process.communicate(timeout=PATIENCE)[1], process.returncode) == ("", 0)
     assert_same(folder, whole)
 
 
@@ -86,11 +87,11 @@ def test_killed_and_resumed_to_the_same_bits(begun: Path, whole: Path, tmp_path:
 def test_asked_to_stop(begun: Path, whole: Path, tmp_path: Path, number: signal.Signals, code: int, said: str) -> None:
     folder = tmp_path / "run"
     shutil.copytree(begun, folder)
-    process = start(folder, "slow", 50)
+    process = start(folder, "slow", 200)
     assert process.stdout is not None
     assert re.match(r"run: 10 of 60  .*  loss \S+  test NLL \S+  τ", process.stdout.readline())
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == code
     assert said in err
     assert 10 <= read_checkpoint(Run.open(folder))[1]["iteration"] < ITERATIONS
@@ -247,7 +248,7 @@ def test_the_callers_world_is_left_as_it_was(tmp_path: Path) -> None:
 def test_a_run_trains_in_another_thread(tmp_path: Path) -> None:
     thread = threading.Thread(target=lambda: train(tmp_path / "r", progress=False))
     thread.start()
-    thread.join(60)
+    thread.join(PATIENCE)
     assert Run.open(tmp_path / "r").finished
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.recipes.small import change_config, names, new_run, session, tribayes
 from tribayes import _files
 from tribayes.runs import Run
@@ -20,7 +21,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Folders as the killed starts have left them, by the operation they died at; the last is that of a whole start."""
     root = tmp_path_factory.mktemp("starts")
     command = [sys.executable, "-m", "tests.runs.killed_starts", str(root)]
-    subprocess.run(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True, timeout=120)
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True, timeout=PATIENCE)
     return [root / str(number) for number in range(1, 1 + max(int(name) for name in names(root)))]
 
 

@@ -16,6 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 
+from tests.patience import PATIENCE
 from tests.serve import serving
 
 FLAGS = ["--no-sandbox", "--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
@@ -35,7 +36,7 @@ FRAMES = "const done = arguments[0]; requestAnimationFrame(() => requestAnimatio
 @contextlib.contextmanager
 def a_browser(chromium: str, profile: Path) -> Iterator[WebDriver]:
     driver = _started(chromium, profile)
-    driver.set_script_timeout(serving.PATIENCE)
+    driver.set_script_timeout(PATIENCE)
     try:
         yield driver
     finally:

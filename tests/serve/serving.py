@@ -19,13 +19,13 @@ from fastapi.testclient import TestClient
 from PIL import Image
 from torch import Tensor
 
+from tests.patience import PATIENCE
 from tribayes.serve.app import create_app
 from tribayes.serve.gallery import png
 from tribayes.serve.limits import Limits
 from tribayes.serve.subject import Subject
 from tribayes.serve.table import TableSubject
 
-PATIENCE = 120.0  # seconds until something has gone wrong; a busy machine may take many, and waits end when it comes
 PATIENT = Limits(seconds=PATIENCE)
 
 

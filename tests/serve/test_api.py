@@ -16,7 +16,8 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 import tribayes as tb
-from tests.serve.serving import PATIENCE, client_of, file_of, on_the_pad, stroke, until
+from tests.patience import PATIENCE
+from tests.serve.serving import client_of, file_of, on_the_pad, stroke, until
 from tribayes.recipes.recipe_run import RecipeRun
 from tribayes.runs import Examples
 from tribayes.runs.evaluation import sampled_answers

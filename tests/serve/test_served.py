@@ -20,8 +20,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 
+from tests.patience import PATIENCE
 from tests.serve.browsing import focused, opened, press, seen, settled, slide, the, touch, until, verdict
-from tests.serve.serving import PATIENCE, Served, file_of, stroke
+from tests.serve.serving import Served, file_of, stroke
 
 
 @pytest.fixture

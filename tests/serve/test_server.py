@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 import uvicorn
 
-from tests.serve.serving import PATIENCE, until
+from tests.patience import PATIENCE
+from tests.serve.serving import until
 from tribayes.serve.server import Impatient, serve
 
 HEAD = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\n"
 SLOW = {"nothing": b"", "half a head": HEAD[:20], "half a body": HEAD + b"12", "a whole question": HEAD + b"12345"}
+PATIENCES = (0.2, 1.0, 5.0)  # of servers, tried in turn: on a busy machine a caller may come too late for the first
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
@@ -64,23 +66,35 @@ def closed(connection: socket.socket) -> bytes:
 @pytest.mark.parametrize("name", SLOW)
 def test_who_neither_asks_nor_ends_is_let_go(name: str) -> None:
     """A connection stays open for nobody: of those that are answered uvicorn closes what says nothing more."""
-    with impatient(patience=1.0) as address, socket.create_connection(address, timeout=PATIENCE) as connection:
-        connection.sendall(SLOW[name])
-        said = closed(connection)
-    assert said.endswith(b"5") if name == "a whole question" else said == b""
+
+    def last_said(patience: float) -> bytes:
+        with impatient(patience) as address, socket.create_connection(address, timeout=PATIENCE) as connection:
+            connection.sendall(SLOW[name])
+            return closed(connection)[-1:]
+
+    assert any(last_said(patience) == (b"5" if name == "a whole question" else b"") for patience in PATIENCES)
 
 
 def test_who_asks_again_and_again_stays() -> None:
-    """For more than twice as long as the server is patient."""
-    with impatient(patience=1.0) as address, socket.create_connection(address, timeout=PATIENCE) as connection:
-        for _ in range(50):
-            connection.sendall(HEAD + b"12345")
-            said = b""
-            while not said.endswith(b"\r\n\r\n5"):
-                part = connection.recv(1000)
-                assert part
-                said += part
-            threading.Event().wait(0.05)
+    assert any(stays(patience) for patience in PATIENCES)
+
+
+def stays(patience: float) -> bool:
+    """Whether twenty questions are answered, which take five times as long as who says nothing is let stay."""
+    with impatient(patience) as address, socket.create_connection(address, timeout=PATIENCE) as connection:
+        for _ in range(20):
+            try:
+                connection.sendall(HEAD + b"12345")
+                said = b""
+                while not said.endswith(b"\r\n\r\n5"):
+                    part = connection.recv(1000)
+                    if not part:
+                        return False
+                    said += part
+            except ConnectionError:
+                return False
+            threading.Event().wait(patience / 4)
+    return True
 
 
 @pytest.mark.parametrize("name", ["uvicorn.error", "asyncio"])

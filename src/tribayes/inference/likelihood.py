@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import check_whole, is_number, refusal, wrong_type
 from tribayes.inference.noise import Noise, NormalNoise
-from tribayes.inference.positive import put_positive, rows_of_values, widen_positive_
+from tribayes.inference.positive import put_positive, rows_of_values
 from tribayes.inference.targets import (
     check_batch,
     check_classes,
@@ -30,7 +30,7 @@ from tribayes.inference.targets import (
     per_example,
 )
 from tribayes.posterior.draw.plain import single
-from tribayes.posterior.parametrisation import tau_of
+from tribayes.posterior.parametrisation import rescale_, tau_of
 
 CLASSES, LABELS, VALUES = "classes", "labels", "values"  # what a likelihood may predict
 
@@ -277,7 +277,7 @@ class Gaussian(Likelihood):
         return NormalNoise(float(self.noise.detach()))
 
     def widen_(self, factor: float) -> None:
-        widen_positive_(self.raw_noise, factor)
+        rescale_(self.raw_noise, factor)
 
     def extra_repr(self) -> str:
         return f"noise={float(self.noise.detach()):.4g}, learned={self.learned}"

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from tribayes._errors import check_spread, refusal
 from tribayes.inference.targets import check_outputs
-from tribayes.posterior.parametrisation import delta_of, tau_of
+from tribayes.posterior.parametrisation import delta_of
 
 
 def put_positive(module: nn.Module, name: str, value: float, learned: bool, meaning: str) -> None:
@@ -18,12 +18,6 @@ def put_positive(module: nn.Module, name: str, value: float, learned: bool, mean
         module.register_parameter(f"raw_{name}", nn.Parameter(raw))
     else:
         module.register_buffer(f"raw_{name}", raw)
-
-
-@torch.no_grad()
-def widen_positive_(raw: Tensor, factor: float) -> None:
-    """Multiply the positive number that a raw one stands for."""
-    raw.copy_(delta_of(factor * tau_of(raw.double())))
 
 
 def rows_of_values(outputs: Tensor) -> Tensor:

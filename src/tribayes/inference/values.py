@@ -11,7 +11,7 @@ from torch import Tensor
 from tribayes._errors import check_positive, refusal
 from tribayes.inference.likelihood import VALUES, Likelihood
 from tribayes.inference.noise import OwnScaleNoise, PoissonNoise, StudentTNoise
-from tribayes.inference.positive import put_positive, rows_of_values, widen_positive_
+from tribayes.inference.positive import put_positive, rows_of_values
 from tribayes.inference.targets import (
     check_batch,
     check_counts,
@@ -21,7 +21,7 @@ from tribayes.inference.targets import (
     per_example,
 )
 from tribayes.posterior.draw.plain import single
-from tribayes.posterior.parametrisation import tau_of
+from tribayes.posterior.parametrisation import rescale_, tau_of
 
 
 class HeteroscedasticGaussian(Likelihood):
@@ -139,7 +139,7 @@ class StudentT(Likelihood):
         return StudentTNoise(float(self.df.detach()), float(self.scale.detach()))
 
     def widen_(self, factor: float) -> None:
-        widen_positive_(self.raw_scale, factor)
+        rescale_(self.raw_scale, factor)
 
     def extra_repr(self) -> str:
         df, scale = float(self.df.detach()), float(self.scale.detach())

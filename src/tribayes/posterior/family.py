@@ -102,8 +102,9 @@ class Family(nn.Module, ABC):
 
     def rescale_(self, factor: float) -> None:
         """Multiply every standard deviation, in place: what `tribayes.calibrate` does."""
+        del factor
         name = type(self).__name__
-        raise refusal("family", name, f"know how to widen itself {factor:g} times", f"define {name}.rescale_(factor)")
+        raise refusal("family", name, "know how to widen itself", f"define {name}.rescale_(factor)")
 
     @torch.no_grad()
     def describe(self, means: Means) -> list[tuple[float, float]]:
@@ -165,7 +166,7 @@ class Diagonal(Family):
         return [self.delta]
 
     def rescale_(self, factor: float) -> None:
-        _rescale_(self.delta, factor)
+        parametrisation.rescale_(self.delta, factor)
 
     def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
         gamma = next(iter(self.correlation_parameters()), None)
@@ -250,7 +251,7 @@ class MeanField(Family):
 
     def rescale_(self, factor: float) -> None:
         for raw in self.raw_scale:
-            _rescale_(raw, factor)
+            parametrisation.rescale_(raw, factor)
 
     def stabilise_(self, means: Means, rule: Rule, randomness: Randomness = None) -> None:
         del means, randomness
@@ -282,12 +283,6 @@ def _raw(inverse: Callable[[Tensor], Tensor], values: Sequence[float], like: Ten
     dtype = torch.promote_types(like.dtype, torch.float32)
     raw = inverse(torch.tensor(values, dtype=torch.float64, device="cpu"))
     return raw.to(dtype=dtype, device=like.device)
-
-
-@torch.no_grad()
-def _rescale_(raw: Tensor, factor: float) -> None:
-    """softplus of what is left in `raw` is `factor` times what it was."""
-    raw.copy_(parametrisation.delta_of(factor * parametrisation.tau_of(raw.double())))
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:

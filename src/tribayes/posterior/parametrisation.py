@@ -38,6 +38,12 @@ def delta_of(tau: Tensor) -> Tensor:
     return tau + torch.log(-torch.expm1(-tau))
 
 
+@torch.no_grad()
+def rescale_(delta: Tensor, factor: float) -> None:
+    """Multiply in place what δ stands for."""
+    delta.copy_(delta_of(factor * tau_of(delta.double())))
+
+
 def rho_of(gamma: Tensor) -> Tensor:
     """ρ = sigmoid(γ) − ½, written as a tanh so that small γ keep their digits."""
     return 0.5 * torch.tanh(0.5 * gamma)

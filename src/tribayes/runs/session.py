@@ -197,7 +197,7 @@ def train_sessions(
     every = _STEPS_ON_CPU if trainer.device.type == "cpu" else sessions[0].interval
     stream = sys.stdout if progress and trainer.processes.first else None
     shown = display(title or run.name, trainer.iteration, trainer.iterations, stream)
-    with _naming_the_run(run), trainer.processes.watched(), shown as show, _noted_signals() as noted:
+    with _naming_the_run(run), _noted_signals() as noted, trainer.processes.watched(), shown as show:
         while trainer.iteration < trainer.iterations:
             steps = min(every - trainer.iteration % every, trainer.iterations - trainer.iteration)
             (advance or trainer.advance)(steps)

@@ -48,6 +48,7 @@ from benchmarks.correlation.results import (
 )
 from benchmarks.correlation.results import FOREIGN as AUROC
 from benchmarks.correlation.shifts import BLUR, NOISE
+from benchmarks.modern.figures import Difference
 from benchmarks.modern.table import difference_text, mean_text
 from pages.markdown import markdown_table
 
@@ -147,26 +148,29 @@ c, which was not planned.
 def _at_the_same_share(networks: Networks) -> str:
     """Every law beside the diagonal one, both with the same weight of the divergence."""
     figures = (CLEAN, SHIFTED, AUROC)
-    rows, counts = [], {one: [0, 0, 0] for one in figures}
+    rows, found = [], []
     for task in TASKS:
         for share in sorted(SHARES):
             for arm in OTHERS:
-                if not (whole(networks, task, arm, share) and whole(networks, task, DIAGONAL, share)):
-                    continue
-                gaps = [gap(networks, task, (arm, DIAGONAL), (share, share), one) for one in figures]
-                shown = [difference_text(found, one.digits) for found, one in zip(gaps, figures, strict=True)]
-                rows.append([task.title, f"{share:g}", arm.title, *shown])
-                for found, one in zip(gaps, figures, strict=True):
-                    counts[one][0 if better(found, one) else 1 if worse(found, one) else 2] += 1
-    words = [
-        f"{one.title}: better in {found[0]}, worse in {found[1]}, within error in {found[2]}"
-        for one, found in counts.items()
-    ]
+                if whole(networks, task, arm, share) and whole(networks, task, DIAGONAL, share):
+                    gaps = [gap(networks, task, (arm, DIAGONAL), (share, share), one) for one in figures]
+                    shown = [difference_text(each, one.digits) for each, one in zip(gaps, figures, strict=True)]
+                    rows.append([task.title, f"{share:g}", arm.title, *shown])
+                    found.append(gaps)
+    counted = [_counted(one, [gaps[place] for gaps in found]) for place, one in enumerate(figures)]
     return (
         "## At the same c\n\nEach law minus the diagonal one.\n\n"
         + markdown_table(["", "c", "law", *(one.title for one in figures)], rows)
-        + f"\nOf {len(rows)} comparisons each. {'; '.join(words)}. By chance one in twenty is beyond its interval.\n"
+        + "\n"
+        + "\n".join([*counted, "", "By chance one in twenty is beyond its interval.\n"])
     )
+
+
+def _counted(figure: Figure, gaps: Sequence[Difference]) -> str:
+    good = sum(better(each, figure) for each in gaps)
+    bad = sum(worse(each, figure) for each in gaps)
+    said = f"better in {good}, worse in {bad}, within error in {len(gaps) - good - bad}"
+    return f"- {figure.title}: of {len(gaps)} comparisons {said}."
 
 
 def _table(networks: Networks, task: Task) -> str:

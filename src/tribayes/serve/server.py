@@ -30,7 +30,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~-]+")  # what an address and a header carry a
 
 
 class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # uvicorn's, by h11 or by httptools
-    """A connection that is closed if it is without a question, or still with the same one, after some time.
+    """A connection that sends at once, and that is closed without a question, or with the same one, after some time.
 
     Else a few hundred that say nothing, or a byte now and then, would keep everybody else out.
     """
@@ -41,6 +41,9 @@ class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # uvicorn'
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        # asyncio does it for sockets made by name of their protocol alone; else an answer's body waits 40 ms for the
+        # caller to acknowledge its head
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._look_again()
 
     def _look_again(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import gc
 import json
 import random
 import time
@@ -91,10 +92,14 @@ def test_what_is_greedy_is_found_out() -> None:
         raise ValueError("refused")
 
     def greedy() -> None:
+        gc.collect()  # as may happen at any time: it frees what others left
         kept = bytearray(b"x") * (200 * MEGA)
         time.sleep(0.1)
         del kept
 
+    garbage: list[object] = [bytearray(b"x") * (300 * MEGA)]
+    garbage.append(garbage)
+    del garbage
     held, words = measured(greedy, 100 * MEGA)
     assert (held, words.endswith("+ read")) == (False, True), words
     held, words = measured(lambda: {}["theirs"], 100 * MEGA)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import random
 import resource
@@ -65,6 +67,7 @@ def _readers(folder: Path) -> Iterator[tuple[str, tuple[Path, Callable[[], objec
 
 def measured(reading: Callable[[], object], most: int) -> tuple[bool, str]:
     """Whether a child reads, or refuses in words, with so many bytes more and in time; and what came of it."""
+    _give_back()
     into, out = os.pipe()
     child = os.fork()
     if child == 0:
@@ -79,6 +82,13 @@ def measured(reading: Callable[[], object], most: int) -> tuple[bool, str]:
     most_grown = max(int(grown), watched - int(own))
     held = float(seconds) <= SECONDS and most_grown <= most and outcome.startswith("+")
     return held, f"{float(seconds):.1f} s, {most_grown / MEGA:.0f} MB, {outcome}"
+
+
+def _give_back() -> None:
+    """Before the fork: garbage that the child collected, or freed memory it used again, would hide what it grows by."""
+    gc.collect()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc's
+        trim(0)
 
 
 def _watched(child: int, into: int) -> tuple[str, int]:

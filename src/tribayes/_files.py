@@ -24,21 +24,24 @@ _REMEDIES: dict[type[OSError], str] = {
 }
 
 
-def path_of(argument: str, value: Any) -> Path:
+def path_of(argument: str, value: Any, *, folder: bool = False) -> Path:
     """A path that someone gave, "~" being the home folder; an error for what cannot be the name of a file.
 
     >>> path_of("path", "model.safetensors").suffix
     '.safetensors'
+    >>> path_of("data_dir", ".", folder=True).is_dir()
+    True
     """
+    kind, example = ("folder", "data") if folder else ("file", "model.safetensors")
     try:
         path = Path(value).expanduser()
-        if b"\0" not in os.fsencode(path) and path.name:
+        if b"\0" not in os.fsencode(path) and (path.name or folder):  # "." and "/" have no name
             return path
     except TypeError:
-        raise wrong_type(argument, value, "be a path", 'pass e.g. "model.safetensors"') from None
+        raise wrong_type(argument, value, "be a path", f'pass e.g. "{example}"') from None
     except (UnicodeEncodeError, RuntimeError):  # the latter for the home of nobody
         pass
-    raise refusal(argument, str(value), "name a file, without a zero byte or half a character", "correct the name")
+    raise refusal(argument, str(value), f"name a {kind}, without a zero byte or half a character", "correct the name")
 
 
 def shortened(stem: str) -> str:

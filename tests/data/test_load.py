@@ -104,6 +104,15 @@ def test_places_come_in_order(tmp_path: Path, cache: Path, mnist: Sample, monkey
     assert_mnist(here("mnist"), mnist)
 
 
+@pytest.mark.parametrize("folder", [".", ""])
+def test_the_folder_may_be_where_one_stands(
+    tmp_path: Path, mnist: Sample, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    mnist.write(tmp_path / "mnist")
+    monkeypatch.chdir(tmp_path)
+    assert_mnist(here("mnist", Path(folder)), mnist)
+
+
 def test_the_cache_is_in_the_home_folder_by_default(
     tmp_path: Path, mnist: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +167,8 @@ def test_an_unknown_name(call: Callable[[str], object]) -> None:
 def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"`data_dir` \(='.*gone'\) must be an existing folder; make it, or correct"):
         load("mnist", tmp_path / "gone")
+    with pytest.raises(ValueError, match=r"`data_dir` \(='\\x00'\) must name a folder, without a zero byte"):
+        load("mnist", "\0")
     monkeypatch.setenv("TRIBAYES_DATA", str(tmp_path / "lost"))
     with pytest.raises(ValueError, match=r"`\$TRIBAYES_DATA` \(='.*lost'\) must be an existing folder"):
         load("mnist")

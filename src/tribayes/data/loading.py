@@ -98,7 +98,7 @@ def _search_places(data_dir: str | os.PathLike[str] | None) -> list[Path]:
     places = []
     for argument, folder in (("data_dir", data_dir), (f"${_VARIABLE}", os.environ.get(_VARIABLE))):
         if folder:
-            places.append(path_of(argument, folder))
+            places.append(path_of(argument, folder, folder=True))
             if not places[-1].is_dir():
                 raise refusal(argument, str(folder), "be an existing folder", "make it, or correct the name")
     return [*places, cache_folder()]

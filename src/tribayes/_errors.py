@@ -82,6 +82,21 @@ def check_module(argument: str, value: object, remedy: str = "pass the network i
         raise wrong_type(argument, value, "be a torch.nn.Module", remedy)
 
 
+def check_plain(argument: str, value: Tensor) -> None:
+    """Refuse what torch does not compute with as with numbers: sparse, quantized, complex and float8 tensors, and meta.
+
+    >>> check_plain("targets", torch.zeros(3, dtype=torch.complex64))
+    Traceback (most recent call last):
+    TypeError: `targets` (='torch.complex64, torch.strided, on cpu') must be real numbers, dense and in memory; ...
+    """
+    small = value.is_floating_point() and value.dtype.itemsize < 2
+    dense = value.layout == torch.strided and not (value.is_meta or value.is_quantized)
+    if small or not dense or value.is_complex():
+        found = f"{value.dtype}, {value.layout}, on {value.device}"
+        remedy = "convert it, e.g. by x.float(), x.real, x.dequantize() or x.to_dense()"
+        raise wrong_type(argument, found, "be real numbers, dense and in memory", remedy)
+
+
 def check_all(argument: str, value: Tensor, legal: Tensor, requirement: str, remedy: str) -> None:
     """Refuse a tensor with any entry that is not legal: the first is named, and how many there are."""
     if not torch.all(legal):

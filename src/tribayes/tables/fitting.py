@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import check_all, check_whole, refusal, wrong_type
+from tribayes._errors import check_all, check_plain, check_whole, refusal, wrong_type
 from tribayes._own_randomness import draws_by_itself, lent
 from tribayes.inference.fit import fit
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
@@ -227,6 +227,7 @@ def _check(inputs: object, targets: object) -> None:
     for name, value in (("inputs", inputs), ("targets", targets)):
         if not isinstance(value, Tensor):
             raise wrong_type(name, value, "be a tensor", f"pass torch.from_numpy({name})")
+        check_plain(name, value)
         if value.ndim == 0 or not len(value):
             raise refusal(name, value, "have rows", "check the table")
         if value.is_floating_point():

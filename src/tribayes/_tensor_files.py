@@ -14,6 +14,7 @@ from torch import Tensor
 from tribayes._errors import refusal
 from tribayes._files import MOST_JSON, store
 
+_MOST_PARTS = 200_000  # of a file: its tensors, and what is said of them; each takes a kilobyte or two to be read
 _METADATA = "tribayes"  # key of the file's metadata; one, for safetensors writes several in any order
 
 
@@ -37,6 +38,8 @@ def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, 
     length = int.from_bytes(content[:8], "little")  # of the header
     if MOST_JSON < length <= len(content):
         raise unusable(path, f"is damaged: it says {length / 1e6:,.0f} MB of itself", remedy)
+    if (parts := content.count(b"{", 8, 8 + length)) > _MOST_PARTS:
+        raise unusable(path, f"is damaged: it says that it has {parts:,} parts", remedy)
     try:
         tensors = load(content)
     # KeyError for kinds of numbers that torch does not have, RuntimeError for sizes beyond it

@@ -180,6 +180,11 @@ class TestBadFiles:
         path.write_bytes(len(header).to_bytes(8, "little") + header)
         self.refused(path, "is torn or no safetensors file .* save the model again")
 
+    def test_more_tensors_than_any_network_has(self, path: Path) -> None:
+        entries = b",".join(b'"%x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}' % i for i in range(200_001))
+        path.write_bytes((len(entries) + 2).to_bytes(8, "little") + b"{%b}" % entries)
+        self.refused(path, r"is damaged: it says that it has 200,002 parts; save the model again")
+
     def test_changed(self, path: Path) -> None:
         tb.save(tb.to_bayesian(net()), path)
         content = bytearray(path.read_bytes())

@@ -230,7 +230,7 @@ def _check_loc(loc: Tensor) -> None:
 def _like(loc: Tensor, name: str, value: Tensor | float) -> Tensor:
     try:
         tensor = torch.as_tensor(value, dtype=loc.dtype, device=loc.device)
-    except (TypeError, ValueError, RuntimeError):  # as torch refuses words
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # as torch refuses words, and what no float holds
         raise wrong_type(name, value, "be a number or a tensor", f"pass e.g. {name}=0.1") from None
     if isinstance(value, Tensor) and value.dtype != loc.dtype:
         raise wrong_type(name, value, f"have the dtype of `loc`, {loc.dtype}", f"convert it with {name}.to(loc.dtype)")

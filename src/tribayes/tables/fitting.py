@@ -43,6 +43,7 @@ _ROUND = 20  # see _parted
 _START = 0.5  # of the noise, in units of the targets' spread
 _EPOCHS = 20  # at least
 _STEPS_AN_EPOCH = 300  # at most, by larger batches
+_MOST_CLASSES = 10_000  # beyond, labels are numbers of something else, and the last layer would take all memory
 _TRIAL_SAMPLES = 50  # networks that judge a trial, at most
 
 
@@ -77,8 +78,13 @@ def fit_table(
     seed = check_whole("seed", seed, "pass e.g. seed=0")
     if classes is not None:
         check_whole("classes", classes, "it counts them", least=2)
-    if not targets.is_floating_point():
+    inputs, targets = inputs.detach(), targets.detach()
+    if classes is not None or not targets.is_floating_point():
+        targets = _as_labels(targets)
         classes = classes or int(targets.max()) + 1
+        if classes > _MOST_CLASSES:
+            remedy = "number the classes from 0 without gaps, or pass values as floats"
+            raise refusal("classes", classes, f"be at most {_MOST_CLASSES:,}", remedy)
     held = recipe.calibrate and _enough(len(inputs))
     source = Stream((seed, "table")).generator(_CPU)
     if not held:
@@ -101,7 +107,7 @@ class _Table:
     def of(cls, inputs: Tensor, targets: Tensor, classes: int | None) -> _Table:
         known = Scaling.of(inputs, "inputs")
         if classes is not None:
-            return cls(known.into(inputs), targets.long(), classes, (known, None))
+            return cls(known.into(inputs), targets, classes, (known, None))
         targets = rows_of(targets)
         said = Scaling.of(targets, "targets")
         return cls(known.into(inputs), said.into(targets), targets.shape[1], (known, said))
@@ -221,6 +227,14 @@ def _enough(rows: int) -> bool:
         )
         warnings.warn(f"{words} {ENOUGH} rows would do; calibrate=False says that you know", stacklevel=3)
     return rows >= ENOUGH
+
+
+def _as_labels(targets: Tensor) -> Tensor:
+    """The same as int64; refused where they are none, for 1.9 would become 1."""
+    if targets.is_floating_point():
+        remedy = "number the classes from 0 on, or leave `classes` out to learn values"
+        check_all("targets", targets, targets == targets.round(), "be whole numbers where they are classes", remedy)
+    return targets.long()
 
 
 def _check(inputs: object, targets: object) -> None:

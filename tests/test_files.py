@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE
+from tribayes import _files
 from tribayes._files import make_folder, only_one, put_in_place, read_json, store
 
 
@@ -89,6 +90,27 @@ def test_what_a_crash_left_behind_is_taken_over(tmp_path: Path) -> None:
     store(tmp_path / "a", b"new")
     assert (tmp_path / "a").read_bytes() == b"new"
     assert names(tmp_path) == ["a"]
+
+
+def test_a_link_in_the_place_of_an_unfinished_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"of somebody else")
+    (tmp_path / ".a.new").symlink_to(tmp_path / "elsewhere")
+    store(tmp_path / "a", b"new")
+    assert (tmp_path / "elsewhere").read_bytes() == b"of somebody else"
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_a_pipe_or_a_device_keeps_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file took it: who wrote to /dev/null as root had none afterwards."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "out").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "out"):
+        with pytest.raises(ValueError, match=r"must name a plain file, but is a device or a pipe; choose another name"):
+            store(tmp_path / name, b"content")
+    assert (tmp_path / "pipe").is_fifo()
+    monkeypatch.setattr(_files, "_DEVICES", tmp_path)  # whose links lead to plain files, where output is redirected
+    with pytest.raises(ValueError, match="is a device or a pipe"):
+        store(tmp_path / "stdout", b"content")
 
 
 def test_a_finished_part_gets_its_name_once_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

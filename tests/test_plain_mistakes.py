@@ -154,6 +154,10 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: tb.TridiagonalNormal(torch.ones(3), "x", 0.2),  # type: ignore[arg-type]
         r"`tau` \(='x'\) must be a number or a tensor",
     ),
+    "a spread beyond all numbers": (
+        lambda: tb.TridiagonalNormal(torch.ones(3), 0.1, 10**400),
+        r"`rho` \(=1000.*\.\.\.\) must be a number or a tensor",
+    ),
     "a shape in words": (lambda: LAW.rsample("x"), r"`sample_shape` \(='x'\) must be a sequence of whole numbers"),
     "a shape by a number": (
         lambda: FactorisedNormal(torch.ones(3), torch.ones(3)).rsample(5),

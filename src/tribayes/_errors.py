@@ -32,7 +32,7 @@ def wrong_type(argument: str, value: object, requirement: str, remedy: str) -> T
 def describe(value: object) -> str:
     """A value as a reader wants to meet it in an error: short, and a tensor by its shape and dtype."""
     if isinstance(value, Tensor):
-        if value.numel() == 1 and not value.is_meta:
+        if value.numel() == 1 and not value.is_meta and value.layout == torch.strided:
             return repr(value.item())
         return f"tensor of shape {tuple(value.shape)}, {value.dtype}"
     try:
@@ -80,6 +80,20 @@ def check_module(argument: str, value: object, remedy: str = "pass the network i
     """Refuse what is no network: its class, its name, None."""
     if not isinstance(value, nn.Module):
         raise wrong_type(argument, value, "be a torch.nn.Module", remedy)
+
+
+def check_plain(argument: str, value: Tensor) -> None:
+    """Refuse what torch does not compute with as with numbers: sparse, quantized, complex and float8 tensors, and meta.
+
+    >>> check_plain("targets", torch.zeros(3, dtype=torch.complex64))
+    Traceback (most recent call last):
+    TypeError: `targets` (=tensor of shape (3,), torch.complex64) must be real numbers, dense and in memory; ...
+    """
+    small = value.is_floating_point() and value.dtype.itemsize < 2
+    dense = value.layout == torch.strided and not (value.is_meta or value.is_quantized)
+    if small or not dense or value.is_complex():
+        remedy = f"convert it from {value.layout} on {value.device}, e.g. by x.to_dense(), x.real or x.float()"
+        raise wrong_type(argument, value, "be real numbers, dense and in memory", remedy)
 
 
 def check_all(argument: str, value: Tensor, legal: Tensor, requirement: str, remedy: str) -> None:

@@ -14,6 +14,7 @@ from uuid import uuid4
 from tribayes._errors import refusal, wrong_type
 
 _NAME_BYTES = 200  # of a name, before number and ending, and with room for that of the file before it is finished
+_DEVICES = Path("/dev")
 MOST_JSON = 32_000_000  # bytes of a file, which takes up to eight times as much once it is read
 
 # EBADF: NFS locks only what is open for writing, which a folder never is
@@ -66,12 +67,21 @@ def store(path: Path, content: bytes, *, contested: bool = False) -> None:
     temporary = path.with_name(f".{path.name}.{uuid4().hex if contested else 'new'}")
     try:
         with _writing(path):
-            temporary.write_bytes(content)
+            _check_place(path)
+            temporary.unlink(missing_ok=True)  # a link of that name would be written through
+            with temporary.open("xb") as file:
+                file.write(content)
             put_in_place(temporary, path)
     except BaseException:
         with suppress(OSError):  # there may be nothing to remove, nor the right to
             temporary.unlink()
         raise
+
+
+def _check_place(path: Path) -> None:
+    """Refuse devices, pipes and the like: the new file would take their place, for everybody on the machine."""
+    if path.absolute().parent == _DEVICES or (path.exists() and not (path.is_file() or path.is_dir())):
+        raise refusal("path", str(path), "name a plain file, but is a device or a pipe", "choose another name")
 
 
 def put_in_place(finished: Path, path: Path) -> None:
@@ -87,14 +97,14 @@ def put_in_place(finished: Path, path: Path) -> None:
             os.close(handle)
 
 
-def store_json(path: Path, value: Any) -> None:
-    """Write plain values as a JSON file, in one step; NaN and infinity, which JSON does not have, are refused.
+def store_json(path: Path, value: Any, *, contested: bool = False) -> None:
+    """Write plain values as a JSON file, as `store` does; NaN and infinity, which JSON does not have, are refused.
 
     >>> store_json(folder / "scores.json", {"error": 0.02})
     >>> read_json(folder / "scores.json")
     {'error': 0.02}
     """
-    store(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    store(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode(), contested=contested)
 
 
 def read_json(path: Path) -> Any:

@@ -14,16 +14,19 @@ from torch import Tensor
 from tribayes._errors import refusal
 from tribayes._files import MOST_JSON, store
 
+_MOST_PARTS = 200_000  # of a file: its tensors, and what is said of them; each takes a kilobyte or two to be read
 _METADATA = "tribayes"  # key of the file's metadata; one, for safetensors writes several in any order
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write tensors (on the CPU, no two of one memory) and facts (plain JSON values) as a unit."""
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], *, contested: bool = False
+) -> None:
+    """Write tensors (on the CPU, no two of one memory) and facts (plain JSON values) as a unit, as `store` does."""
     from safetensors.torch import save  # `import tribayes` brings in torch alone
 
     contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
     content = {"sha256": digest(contiguous, facts), "facts": facts}
-    store(path, save(contiguous, {_METADATA: json.dumps(content, allow_nan=False)}))
+    store(path, save(contiguous, {_METADATA: json.dumps(content, allow_nan=False)}), contested=contested)
 
 
 def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -32,13 +35,16 @@ def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, 
     from safetensors.torch import load
 
     content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")  # of the header
+    if MOST_JSON < length <= len(content):
+        raise unusable(path, f"is damaged: it says {length / 1e6:,.0f} MB of itself", remedy)
+    if (parts := content.count(b"{", 8, 8 + length)) > _MOST_PARTS:
+        raise unusable(path, f"is damaged: it says that it has {parts:,} parts", remedy)
     try:
         tensors = load(content)
-    except (SafetensorError, KeyError) as error:  # the second for kinds of numbers that torch does not have
+    # KeyError for kinds of numbers that torch does not have, RuntimeError for sizes beyond it
+    except (SafetensorError, KeyError, RuntimeError) as error:
         raise unusable(path, f"is torn or no safetensors file ({error})", remedy) from error
-    length = int.from_bytes(content[:8], "little")  # of the header, which `load` has checked
-    if length > MOST_JSON:
-        raise unusable(path, f"is damaged: it says {length / 1e6:,.0f} MB of itself", remedy)
     written = (json.loads(content[8 : 8 + length]).get("__metadata__") or {}).get(_METADATA)
     if written is None:
         raise unusable(path, "is not of tribayes: it carries no checksum", remedy)

@@ -29,6 +29,7 @@ TENSORS: list[Any] = [
     torch.tensor([0.1, math.inf, 0.2, 0.9]), TABLE[:, :2], torch.zeros(0), [0, 1, 2, 1], TABLE.tolist(),
     TABLE.T.contiguous().T, TABLE.clone().requires_grad_(), TABLE.bfloat16(),
     TABLE.numpy(), TABLE.numpy().astype(">f8"), LABELS.numpy().astype("u2"), np.ma.masked_array(TABLE, TABLE > 0.5),
+    LABELS.to(torch.complex64), TABLE.to_sparse(), TABLE.to("meta"), TABLE.to(torch.float8_e4m3fn),
 ]  # fmt: skip
 WORDS: list[Any] = ["", "x", "entropy", "closed_form", "é\x1b[31m", "a" * 300, b"x", "../x", "\0", "cuda:9", "\ud800"]
 MODULES: list[Any] = [nn.Linear(2, 3), nn.Module(), nn.ReLU(), nn.Linear, nn.Sequential(), nn.BatchNorm1d(2)]

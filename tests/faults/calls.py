@@ -98,7 +98,7 @@ def is_ours(error: Exception, subject: Subject) -> bool:
     where, words = traceback.extract_tb(error.__traceback__)[-1].filename, str(error)
     if subject.name.startswith("sklearn.") and ("/sklearn/" in where or where.endswith("torch/_tensor.py")):
         return True  # its rules want its own checks of X and y, in its own words, or torch's for a tensor
-    if where.endswith("nn/modules/linear.py") or "forward" in words:
+    if where.endswith(("nn/modules/linear.py", "torch/__init__.py")) or "forward" in words:
         return isinstance(error, TypeError | RuntimeError)  # of a network that takes no such inputs, or cannot be asked
     if words.startswith("Error(s) in loading state_dict"):
         return True  # torch lists the names that are missing

@@ -38,6 +38,15 @@ def _gif(frames: int) -> bytes:
     return head + frame * frames + b"\x3b"
 
 
+def _tiff(pictures: int) -> bytes:
+    """Pictures of one pixel, each with a directory of its own."""
+    tags = ((256, 1), (257, 1), (258, 8), (259, 1), (262, 1), (273, 8), (277, 1), (278, 1), (279, 1))
+    entries = struct.pack("<H", len(tags)) + b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+    places = range(16 + len(entries) + 4, 16 + pictures * (len(entries) + 4), len(entries) + 4)
+    chain = b"".join(entries + struct.pack("<I", place) for place in (*places, 0))
+    return b"II*\0" + struct.pack("<I", 16) + bytes(8) + chain
+
+
 def _tar(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
@@ -78,6 +87,9 @@ JUNK: Mapping[str, Mapping[str, Callable[[Path, int], bytes]]] = {
         "a tensor of 2**60 numbers": lambda _, n: _safetensors(
             json.dumps({"a": {"dtype": "F32", "shape": [2**30, 2**30], "data_offsets": [0, n]}}).encode(), body=bytes(n)
         ),
+        "many tensors without numbers": lambda _, n: _safetensors(
+            b"{%b}" % b",".join(b'"%x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}' % i for i in range(n // 55))
+        ),
         "facts that are many numbers": lambda _, n: _facts("[" + "1," * (n // 2) + "1]"),
         "facts nested deep": lambda _, n: _facts("[" * n),
         "facts that are a long text": lambda _, n: _facts(json.dumps("x" * n)),
@@ -115,6 +127,7 @@ JUNK: Mapping[str, Mapping[str, Callable[[Path, int], bytes]]] = {
             9, 9, bytes(90), *[(b"zTXt", b"a\0\0" + zlib.compress(bytes(MEGA), 9))] * (n // 1000)
         ),
         "a GIF of many pictures": lambda _, n: _gif(n // 15),
+        "a TIFF of many pictures": lambda _, n: _tiff(n // 114),
         "zeros": lambda _, n: bytes(n),
     },
     "packed": {

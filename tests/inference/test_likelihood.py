@@ -527,3 +527,29 @@ def test_what_such_a_likelihood_returns_is_a_tensor() -> None:
 def test_of_one_value_the_axis_may_stay() -> None:
     each = (normals(5, 1) - normals(5, 1, seed=1)).square()
     assert Squares(lambda each: each).mean_nll(normals(5, 1), normals(5, 1, seed=1)) == each.mean()
+
+
+LIKELIHOODS = {
+    name: getattr(tb, name)
+    for name in ("Bernoulli", "Categorical", "Gaussian", "HeteroscedasticGaussian", "MultiLabel", "Poisson", "StudentT")
+}
+KINDS = {  # of tensors, with which torch does not compute as with numbers
+    "complex": lambda x: x.to(torch.complex64),
+    "sparse": Tensor.to_sparse,
+    "meta": lambda x: x.to("meta"),
+    "float8": lambda x: x.to(torch.float8_e4m3fn),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_targets_of_other_kinds_are_refused(name: str, kind: str) -> None:
+    """Complex labels lost their imaginary part; the rest ended in torch's words."""
+    likelihood = LIKELIHOODS[name]
+    outputs = torch.zeros(4, 2)
+    targets = torch.tensor([0, 1, 1, 0]) if name == "Categorical" and kind != "float8" else torch.ones(4, 2)
+    if name == "HeteroscedasticGaussian":
+        targets = targets[:, :1]
+    text = r"`targets` \(=tensor of shape .*, torch\.\w+\) must be real numbers, dense and in memory; convert it from"
+    with pytest.raises(TypeError, match=text):
+        likelihood().nll(outputs, KINDS[kind](targets))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,16 @@ class TestBadFiles:
         path.write_bytes(content[: int(share * len(content))])
         self.refused(path, "is torn or no safetensors file .* save the model again")
 
+    def test_sizes_beyond_any_tensor(self, path: Path) -> None:
+        header = json.dumps({"a": {"dtype": "F32", "shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}}).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header)
+        self.refused(path, "is torn or no safetensors file .* save the model again")
+
+    def test_more_tensors_than_any_network_has(self, path: Path) -> None:
+        entries = b",".join(b'"%x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}' % i for i in range(200_001))
+        path.write_bytes((len(entries) + 2).to_bytes(8, "little") + b"{%b}" % entries)
+        self.refused(path, r"is damaged: it says that it has 200,002 parts; save the model again")
+
     def test_changed(self, path: Path) -> None:
         tb.save(tb.to_bayesian(net()), path)
         content = bytearray(path.read_bytes())
@@ -293,6 +304,15 @@ def test_tied_weights_are_stored_once(path: Path) -> None:
     tensors, facts = read_tensors(path, "")
     assert facts["shared"] == {"module.decoder.weight": "module.embedding.weight"}
     assert "model/module.decoder.weight" not in tensors
+
+
+def test_processes_of_one_training_may_all_save(path: Path) -> None:
+    """At one time: all but one found the file gone that it was writing."""
+    model = tb.to_bayesian(net())
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: [tb.save(model, path) for _ in range(10)], range(8)))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert torch.equal(tb.load(path, net()).kl(), model.kl())
 
 
 def test_notes_are_plain_values(path: Path) -> None:

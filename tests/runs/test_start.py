@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.patience import PATIENCE
 from tests.recipes.small import change_config, names, new_run, session, tribayes
 from tribayes import _files
 from tribayes.runs import Run
+from tribayes.runs import folder as folders
 
 ROOT = Path(__file__).parents[2]
 
@@ -168,3 +170,32 @@ def test_an_environment_that_was_changed_by_hand(tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"torch": "1.0", "resumed": 5}))
     with pytest.raises(ValueError, match=r"environment\.json is damaged: its resumed is 5; restore it"):
         started.run.note_resumption(0)
+
+
+@pytest.mark.parametrize("moment", ["make_folder", "environment"])
+def test_of_two_starts_in_one_folder_the_second_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Both wrote a config.json, and one of them ended with a network that was of another run than its folder said."""
+    pytest.importorskip("fcntl", reason="locks are those of POSIX")
+    path, original, refused = tmp_path / "run", getattr(folders, moment), list[str]()
+
+    def interfered(*given: Any) -> Any:
+        """Another program starts at this moment."""
+        monkeypatch.undo()
+        result = original(*given)
+        try:
+            Run.create(path, {"of": "the other"}, 1, "cpu")
+        except ValueError as error:
+            refused.append(str(error))
+        return result
+
+    monkeypatch.setattr(folders, moment, interfered)
+    try:
+        begun = Run.create(path, {"of": "one"}, 0, "cpu")
+    except ValueError as error:
+        refused.append(str(error))
+        assert Run.open(path).config == {"of": "the other"}
+    else:
+        assert Run.open(path) == begun
+    assert len(refused) == 1

@@ -136,7 +136,7 @@ def test_what_is_no_digit_is_refused(client: TestClient, content: bytes, status:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (GIF, ["the first of 2 pictures in the file", "made grey"]),
+        (GIF, ["the first of several pictures in the file", "made grey"]),
         (file_of(stroke("CMYK", (0, 0, 0, 0), (0, 0, 0, 255)), "TIFF"), ["made grey"]),
         (file_of(stroke("RGBA", (0, 0, 0, 0), (0, 0, 0, 255))), ["transparent parts became white", "made grey"]),
         (file_of(stroke("L", 255, 0), "JPEG"), []),

@@ -227,7 +227,7 @@ BAD = {
 GOOD = {
     "moving.gif": (
         file_of(stroke(), "GIF", save_all=True, append_images=[Image.new("L", (100, 100))]),
-        "the first of 2",
+        "the first of several",
     ),
     "print.tif": (file_of(stroke("CMYK", (0, 0, 0, 0), (0, 0, 0, 255)), "TIFF"), "made grey"),
     "through.png": (file_of(stroke("RGBA", (0, 0, 0, 0), (0, 0, 0, 255))), "transparent parts became white"),

@@ -214,3 +214,16 @@ def test_a_table_that_cannot_be_is_refused(rows: tuple[Tensor, Tensor]) -> None:
         fit_table(x.tolist(), y)  # type: ignore[arg-type]  # that is the point
     with pytest.raises(ValueError, match=r"`targets` .* must have rows"):
         fit_table(x, y[:0])
+    with pytest.raises(ValueError, match=r"`targets` \(=0\.5 at \(1,\), .+ must be whole numbers where they are"):
+        fit_table(x, torch.arange(160) % 5 / 2, classes=3)  # 0.5 became class 0
+    for labels, classes in ((torch.arange(160) * 1000, None), (torch.arange(160), 10**30)):
+        with pytest.raises(ValueError, match=r"`classes` \(=1\d+\) must be at most 10,000; number the classes from 0"):
+            fit_table(x, labels, classes=classes)
+
+
+def test_rows_that_were_computed_from_what_learns_are_taken_as_numbers(rows: tuple[Tensor, Tensor]) -> None:
+    x, y = rows
+    recipe = Recipe(steps=3, samples=2, calibrate=False)
+    for given in ((x * torch.ones((), requires_grad=True), y), (x, y * torch.ones((), requires_grad=True))):
+        assert fit_table(*given, recipe=recipe).predict(x[:3]).mean.isfinite().all()
+    assert fit_table(x, (torch.arange(160) % 3).to(torch.uint16), recipe=recipe).predict(x[:3]).mean.shape == (3, 3)

@@ -93,8 +93,8 @@ def open_picture(file: Path | BytesIO, argument: str, name: str) -> tuple[Image.
     with _readable(argument, name), _noting() as remarks, Image.open(file, formats=FORMATS) as opened:
         _check_size(opened)
         opened.load()
-        if (pictures := getattr(opened, "n_frames", 1)) > 1:
-            changes.append(f"the first of {pictures} pictures in the file")
+        if getattr(opened, "is_animated", False):  # to count them may take minutes
+            changes.append("the first of several pictures in the file")
         if opened.getexif().get(ExifTags.Base.Orientation, 1) in range(2, 9):
             changes.append("turned as the camera was held")
         turned = ImageOps.exif_transpose(opened)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tribayes._errors import check_all, refusal, wrong_type
+from tribayes._errors import check_all, check_plain, refusal, wrong_type
 
 _SLACK = 1e-4  # by which probabilities may miss a sum of 1, beside the rounding of their dtype
 
@@ -35,6 +35,7 @@ def check_outputs(outputs: Tensor) -> None:
         raise wrong_type("outputs", outputs, "be a tensor", "a network that returns more needs its own likelihood")
     if not outputs.is_floating_point():
         raise wrong_type("outputs", outputs, "be floating-point numbers", "pass what the network returns, as floats")
+    check_plain("outputs", outputs)
 
 
 def check_batch(outputs: Tensor, targets: Tensor) -> None:
@@ -42,6 +43,7 @@ def check_batch(outputs: Tensor, targets: Tensor) -> None:
     check_outputs(outputs)
     if not isinstance(targets, Tensor):
         raise wrong_type("targets", targets, "be a tensor", "convert them with torch.tensor(targets)")
+    check_plain("targets", targets)
     if outputs.ndim == 0:
         remedy = "choose the part of the network's answer that counts: output=..., of the objective"
         raise refusal("outputs", outputs, "have one row per example, but are a single number", remedy)
@@ -63,7 +65,7 @@ def check_same_shape(outputs: Tensor, targets: Tensor, remedy: str) -> None:
 
 def check_numbers(targets: Tensor) -> None:
     """Refuse what is no number: yes or no has no distance."""
-    if targets.dtype == torch.bool or targets.is_complex():
+    if targets.dtype == torch.bool:
         raise wrong_type("targets", targets, "be real numbers", "convert them with targets.float()")
 
 

@@ -75,6 +75,8 @@ class Home:
     def place(self, argument: str, value: Any) -> Any:
         """A tensor, an array, or a tree of them, on the device; what is neither stays as it is."""
         if isinstance(value, Tensor):
+            if value.is_meta and self.device.type != "meta":
+                raise refusal(argument, "tensor on meta", "hold numbers", "make it on a device that has memory")
             return value if value.device == self.device else value.to(self.device, non_blocking=True)
         if is_array(value):
             return self.place(argument, tensor_of(argument, value, self.dtype))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tribayes import distributed
 from tribayes._errors import refusal
-from tribayes._files import make_folder, read_json, store_json
+from tribayes._files import read_json, store_json
 from tribayes._tensor_files import digest, unusable
 from tribayes.inference import ELBO
 from tribayes.nn.module import BayesianModule
@@ -30,7 +30,7 @@ from tribayes.prediction import Conformal, Predictive, RegressionPredictive, cal
 from tribayes.prediction.source import Kept
 from tribayes.runs import Examples, Run, Session
 from tribayes.runs.evaluation import seed_of_answers
-from tribayes.runs.folder import EXAMPLES, SCHEMA, check_free
+from tribayes.runs.folder import EXAMPLES, SCHEMA, beginning
 from tribayes.runs.records import is_of
 from tribayes.runs.session import CHECKPOINT_SECONDS
 
@@ -75,12 +75,12 @@ class OwnRun(Run):
         cls, folder: Path, setting: OwnSetting, seed: int, device: torch.device, prepared: Prepared, form: Form
     ) -> OwnRun:
         """Begin a run: its rows are stored first, so that a folder that is a run has them."""
-        check_free(folder)
-        make_folder(folder)
         run = cls(folder, setting.as_dict(), seed, device.type, torch.get_num_threads())
-        store_json(run.path(SCHEMA), form.as_dict())
-        run.write(run.path(EXAMPLES), "examples", prepared.tensors(), {})
-        return cls.create(folder, setting.as_dict(), seed, device)
+        with beginning(folder):
+            store_json(run.path(SCHEMA), form.as_dict())
+            run.write(run.path(EXAMPLES), "examples", prepared.tensors(), {})
+            run._start(device)
+        return run
 
     @cached_property
     def prepared(self) -> Prepared:

@@ -20,7 +20,7 @@ from matplotlib.typing import LineStyleType
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tribayes._errors import check_whole, refusal, wrong_type
+from tribayes._errors import check_plain, check_whole, refusal, wrong_type
 from tribayes._text import printable
 from tribayes.prediction.predictive import ClassPredictive, check_one_label_each
 
@@ -177,6 +177,7 @@ def check_images(images: object, count: int | None = None) -> Tensor:
         argument, shape, remedy = "image", "(H, W), (1, H, W) or (3, H, W)", "pass one image, images[i]"
     if not isinstance(images, Tensor):
         raise wrong_type(argument, type(images).__name__, "be a tensor", "convert it with torch.as_tensor")
+    check_plain(argument, images)
     values = images.detach().cpu().float()
     values = values.unsqueeze(0) if count is None and values.ndim == 2 else values
     if values.ndim != (3 if count is None else 4) or values.shape[-3] not in (1, 3):

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, Normal, constraints, register_kl
 
-from tribayes._errors import check_all, refusal, wrong_type
+from tribayes._errors import check_all, check_plain, refusal, wrong_type
 from tribayes.posterior import correlation
 from tribayes.posterior.counter import CountedNormals
 from tribayes.posterior.streams import Randomness, normals_from
@@ -174,6 +174,7 @@ class TridiagonalNormal(Distribution):
         """ln q(w), of shape sample + batch."""
         if not isinstance(value, Tensor) or value.dtype != self.loc.dtype:
             raise wrong_type("value", value, f"be a tensor of {self.loc.dtype}", "convert it with value.to(loc)")
+        check_plain("value", value)
         if value.shape[-1:] != self.event_shape:
             raise refusal("value", value, f"end in K = {self.size} entries", "give one weight vector per row")
         noise = (value - self.loc) / self.stddev
@@ -229,7 +230,7 @@ def _check_loc(loc: Tensor) -> None:
 def _like(loc: Tensor, name: str, value: Tensor | float) -> Tensor:
     try:
         tensor = torch.as_tensor(value, dtype=loc.dtype, device=loc.device)
-    except (TypeError, ValueError, RuntimeError):  # as torch refuses words
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # as torch refuses words, and what no float holds
         raise wrong_type(name, value, "be a number or a tensor", f"pass e.g. {name}=0.1") from None
     if isinstance(value, Tensor) and value.dtype != loc.dtype:
         raise wrong_type(name, value, f"have the dtype of `loc`, {loc.dtype}", f"convert it with {name}.to(loc.dtype)")
@@ -242,6 +243,8 @@ def _like(loc: Tensor, name: str, value: Tensor | float) -> Tensor:
 
 
 def _check_values(loc: Tensor, tau: Tensor, rho: Tensor) -> None:
+    for name, value in (("loc", loc), ("tau", tau), ("rho", rho)):
+        check_plain(name, value)
     requirement = "be finite and non-zero everywhere, since the standard deviation is τ|m|"
     remedy = "replace zeros by a small number such as ±1e-6 (tribayes.stabilise_ does)"
     check_all("loc", loc, torch.isfinite(loc) & (loc != 0), requirement, remedy)

@@ -24,6 +24,7 @@ from tribayes._errors import (
     SMALLEST_SPREAD,
     SPREAD,
     check_all,
+    check_plain,
     check_spread,
     is_number,
     refusal,
@@ -54,8 +55,10 @@ class Prior:
 
     def __post_init__(self) -> None:
         for field in ("loc", "scale"):
-            if isinstance(value := getattr(self, field), Tensor) and (value.is_complex() or value.dtype == torch.bool):
-                raise wrong_type(field, value, "be real numbers", "pass its real part, or .float()")
+            if isinstance(value := getattr(self, field), Tensor):
+                check_plain(field, value)
+                if value.dtype == torch.bool:
+                    raise wrong_type(field, value, "be real numbers", "pass its .float()")
         if isinstance(self.scale, Tensor):
             legal = torch.isfinite(self.scale) & (self.scale > 0)
             check_all("scale", self.scale, legal, "be finite and positive", "it is a standard deviation")

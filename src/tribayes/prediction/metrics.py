@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tribayes._arrays import tensor_of
-from tribayes._errors import check_all, check_whole, is_number, refusal, wrong_type
+from tribayes._errors import check_all, check_plain, check_whole, is_number, refusal, wrong_type
 
 __all__ = [
     "Reliability",
@@ -44,6 +44,7 @@ def check_probabilities(probabilities: Tensor) -> Tensor:
     if not isinstance(probabilities, Tensor) or not probabilities.is_floating_point():
         remedy = "pass class probabilities as a float tensor"
         raise wrong_type("probabilities", probabilities, "be a tensor of real numbers", remedy)
+    check_plain("probabilities", probabilities)
     if probabilities.ndim != 2 or 0 in probabilities.shape:
         requirement = "have the shape (N, C), one row per example, and not be empty"
         raise refusal("probabilities", probabilities, requirement, "check the data")
@@ -68,6 +69,7 @@ def class_indices(probabilities: Tensor, targets: Tensor) -> Tensor:
     targets = tensor_of("targets", targets)
     if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dtype.is_complex:
         raise wrong_type("targets", targets, "be a tensor of class indices", "convert it with torch.tensor(y)")
+    check_plain("targets", targets)
     if tuple(targets.shape) != (count,):
         raise refusal("targets", targets, f"have the shape ({count},), one per example", "check the order of the data")
     targets = targets.to(probabilities.device).long()
@@ -258,6 +260,7 @@ def _checked_score(name: str, score: Tensor) -> Tensor:
     """(N,) finite numbers, at least one, on the CPU."""
     if not isinstance(score, Tensor) or score.dtype == torch.bool or score.dtype.is_complex:
         raise wrong_type(name, score, "be a tensor of real numbers", "pass an uncertainty, such as pred.entropy")
+    check_plain(name, score)
     if score.ndim != 1 or len(score) == 0:
         raise refusal(name, score, "have the shape (N,) with N > 0", "pass one number per example")
     check_all(name, score, score.isfinite(), "be finite", "check the prediction")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tribayes._arrays import tensor_of
-from tribayes._errors import check_all, check_positive, refusal, wrong_type
+from tribayes._errors import check_all, check_plain, check_positive, refusal, wrong_type
 from tribayes.inference.likelihood import Likelihood
 from tribayes.inference.noise import Averages, Noise, NormalNoise
 from tribayes.prediction.metrics import answers_as_indices, class_indices
@@ -171,6 +171,7 @@ class ClassPredictive(Predictive):
         targets = tensor_of("targets", targets)
         if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dtype.is_complex:
             raise wrong_type("targets", targets, "be a tensor of class indices", "convert it with torch.tensor(y)")
+        check_plain("targets", targets)
         expected = tuple(self.class_last.shape[:-1])
         if tuple(targets.shape) != expected:
             requirement = f"have the shape {expected} for probabilities {tuple(self.mean.shape)}"
@@ -226,6 +227,7 @@ class LabelPredictive(ClassPredictive):
         targets = tensor_of("targets", targets)
         if not isinstance(targets, Tensor):
             raise wrong_type("targets", targets, "be a tensor", "convert it with torch.tensor(y)")
+        check_plain("targets", targets)
         if targets.shape != self.mean.shape:
             requirement = f"have the shape {tuple(self.mean.shape)}, one answer per label"
             raise refusal("targets", targets, requirement, "check the data")
@@ -346,6 +348,7 @@ class RegressionPredictive(Predictive):
         targets = tensor_of("targets", targets)
         if not isinstance(targets, Tensor):
             raise wrong_type("targets", targets, "be a tensor", "convert it with torch.tensor(y)")
+        check_plain("targets", targets)
         shaped = targets.cpu().to(self.mean.dtype)
         shaped = shaped.unsqueeze(-1) if shaped.ndim == 1 else shaped.flatten(1) if shaped.ndim > 2 else shaped
         if shaped.shape != self.mean.shape:

@@ -96,7 +96,8 @@ def save(
     own, _ = separate({} if likelihood is None else likelihood.state_dict(), "likelihood")
     everything = {_MODEL + name: value for name, value in tensors.items()}
     everything |= {_LIKELIHOOD + name: value for name, value in own.items()}
-    write_tensors(path, everything, facts | {"shared": shared})
+    # contested: every process of a training may save
+    write_tensors(path, everything, facts | {"shared": shared}, contested=True)
 
 
 def load(

@@ -13,7 +13,8 @@ Tensors are in safetensors files with facts about them and a checksum, so that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from tribayes._errors import check_whole, refusal
-from tribayes._files import make_folder, read_json, store_json
+from tribayes._files import make_folder, only_one, read_json, store_json
 from tribayes._tensor_files import digest, plain_values, read_tensors, unusable, write_tensors
 from tribayes.inference.history import History
 from tribayes.nn.stage import posterior_rows
@@ -59,15 +60,18 @@ class RunFolder:
         Config (plain values, as JSON has them), seed and device determine the result; who opens the run finds them.
         """
         folder, device = Path(folder), check_device(torch.device(device))
-        check_free(folder)
         seed = check_whole("seed", seed, "pass e.g. 0")
         run = cls(folder, plain_values("config", config), seed, device.type, torch.get_num_threads())
-        place = environment(device)
-        make_folder(folder)
-        store_json(run.path(_ENVIRONMENT), place)
-        content = {"format": FORMAT, "setting": run.config, "seed": seed, "device": run.device, "threads": run.threads}
-        store_json(run.path(_CONFIG), content | {_CHECKSUM: digest({}, content)})
+        with beginning(folder):
+            run._start(device)
         return run
+
+    def _start(self, device: torch.device) -> None:
+        """Make a folder that is held a run."""
+        store_json(self.path(_ENVIRONMENT), environment(device))
+        content = {"format": FORMAT, "setting": self.config, "seed": self.seed, "device": self.device}
+        content["threads"] = self.threads
+        store_json(self.path(_CONFIG), content | {_CHECKSUM: digest({}, content)})
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
@@ -179,7 +183,8 @@ class RunFolder:
         """Keep what an evaluation found, with what it is of and where it was made."""
         records = self.records()
         origin = {"name": self.name, "seed": self.seed, "iterations": records[-1].iteration if records else 0}
-        store_json(self.path("evaluation.json"), origin | dict(result) | {"environment": environment(device)})
+        found = origin | dict(result) | {"environment": environment(device)}
+        store_json(self.path("evaluation.json"), found, contested=True)
 
     def evaluation(self) -> dict[str, Any]:
         """What the last evaluation found."""
@@ -214,6 +219,19 @@ class RunFolder:
             problem = f"belongs to another run: its {key} is {held.get(key)!r}, not {own.get(key)!r}"
             raise unusable(path, problem, remedy)
         return tensors, facts
+
+
+@contextmanager
+def beginning(folder: Path) -> Iterator[None]:
+    """Make a folder and hold it while a run begins in it; of two programs that begin one there, the second is refused.
+
+    Both would write their settings, and the first would end with a network that is of another run.
+    """
+    check_free(folder)
+    make_folder(folder)
+    with only_one(folder):
+        check_free(folder)  # the other may have been here since the first look
+        yield
 
 
 def check_free(folder: Path) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tribayes._errors import check_all, check_whole, refusal, wrong_type
+from tribayes._errors import check_all, check_plain, check_whole, refusal, wrong_type
 from tribayes._own_randomness import draws_by_itself, lent
 from tribayes.inference.fit import fit
 from tribayes.inference.likelihood import Categorical, Gaussian, Likelihood
@@ -43,6 +43,7 @@ _ROUND = 20  # see _parted
 _START = 0.5  # of the noise, in units of the targets' spread
 _EPOCHS = 20  # at least
 _STEPS_AN_EPOCH = 300  # at most, by larger batches
+_MOST_CLASSES = 10_000  # beyond, labels are numbers of something else, and the last layer would take all memory
 _TRIAL_SAMPLES = 50  # networks that judge a trial, at most
 
 
@@ -77,8 +78,13 @@ def fit_table(
     seed = check_whole("seed", seed, "pass e.g. seed=0")
     if classes is not None:
         check_whole("classes", classes, "it counts them", least=2)
-    if not targets.is_floating_point():
+    inputs, targets = inputs.detach(), targets.detach()
+    if classes is not None or not targets.is_floating_point():
+        targets = _as_labels(targets)
         classes = classes or int(targets.max()) + 1
+        if classes > _MOST_CLASSES:
+            remedy = "number the classes from 0 without gaps, or pass values as floats"
+            raise refusal("classes", classes, f"be at most {_MOST_CLASSES:,}", remedy)
     held = recipe.calibrate and _enough(len(inputs))
     source = Stream((seed, "table")).generator(_CPU)
     if not held:
@@ -101,7 +107,7 @@ class _Table:
     def of(cls, inputs: Tensor, targets: Tensor, classes: int | None) -> _Table:
         known = Scaling.of(inputs, "inputs")
         if classes is not None:
-            return cls(known.into(inputs), targets.long(), classes, (known, None))
+            return cls(known.into(inputs), targets, classes, (known, None))
         targets = rows_of(targets)
         said = Scaling.of(targets, "targets")
         return cls(known.into(inputs), said.into(targets), targets.shape[1], (known, said))
@@ -223,10 +229,19 @@ def _enough(rows: int) -> bool:
     return rows >= ENOUGH
 
 
+def _as_labels(targets: Tensor) -> Tensor:
+    """The same as int64; refused where they are none, for 1.9 would become 1."""
+    if targets.is_floating_point():
+        remedy = "number the classes from 0 on, or leave `classes` out to learn values"
+        check_all("targets", targets, targets == targets.round(), "be whole numbers where they are classes", remedy)
+    return targets.long()
+
+
 def _check(inputs: object, targets: object) -> None:
     for name, value in (("inputs", inputs), ("targets", targets)):
         if not isinstance(value, Tensor):
             raise wrong_type(name, value, "be a tensor", f"pass torch.from_numpy({name})")
+        check_plain(name, value)
         if value.ndim == 0 or not len(value):
             raise refusal(name, value, "have rows", "check the table")
         if value.is_floating_point():

@@ -52,6 +52,19 @@ def _noting(work: Callable[..., None], failures: list[BaseException]) -> Callabl
     return run
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
+def test_what_is_no_file_is_never_replaced_by_one(tmp_path: Path) -> None:
+    """A pipe here; by the same rename a process that may do everything takes /dev/null from its machine."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(OSError, match=f"{name} could not be written: a device, a pipe .* choose another name"):
+            store(tmp_path / name, b"new")
+    assert names(tmp_path) == ["link", "pipe"]
+    assert (tmp_path / "link").is_fifo()
+    assert (tmp_path / "link").is_symlink()
+
+
 @pytest.mark.parametrize("contested", [False, True])
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contested: bool

@@ -21,6 +21,7 @@ _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, err
 _REMEDIES: dict[type[OSError], str] = {
     FileNotFoundError: "make its folder first, or choose another folder",
     IsADirectoryError: "add the name of a file to it",
+    FileExistsError: "choose another name",
 }
 
 
@@ -63,12 +64,19 @@ def store(path: Path, content: bytes, *, contested: bool = False) -> None:
     temporary = path.with_name(f".{path.name}.{uuid4().hex if contested else 'new'}")
     try:
         with _writing(path):
+            _check_replaceable(path)
             temporary.write_bytes(content)
             put_in_place(temporary, path)
     except BaseException:
         with suppress(OSError):  # there may be nothing to remove, nor the right to
             temporary.unlink()
         raise
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse the name of what is no file: a new name in its place would take /dev/null from the whole machine."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise FileExistsError(errno.EEXIST, "a device, a pipe or a socket is there")
 
 
 def put_in_place(finished: Path, path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from benchmarks import draw, large, large_networks, prediction, training
+from benchmarks import draw, ensemble, large, large_networks, prediction, training
 from benchmarks.learners import DETERMINISTIC, OURS
 from benchmarks.networks import TASKS
 from benchmarks.peers import PEERS
@@ -88,6 +88,13 @@ def predict_ratio(figures: Figures) -> Measured | None:
     return Measured(*by_name(figures["timings"])[prediction.PREDICT]["ratio"])
 
 
+def ensemble_ratio(figures: Figures) -> Measured | None:
+    """Of networks that were kept, asked about one image."""
+    row = figures[ensemble.LENET]
+    asked = (row["networks"], row["images"]) == (ensemble.NETWORKS, 1)
+    return Measured(*by_name(row["timings"])[ensemble.KEPT]["ratio"]) if asked else None
+
+
 def kept_ratio(figures: Figures) -> Measured | None:
     """Parameters and optimizer state, on the network where ours has most of them."""
     rows = [by_name(row["contenders"]) for row in figures["networks"]]
@@ -155,6 +162,7 @@ TARGETS = (
     Target("training", "h200", "the same, three seeds side by side", 50, "s", run_seconds(training.RUNS[2][0])),
     Target("prediction", "h200", "200 draws × 10,000 images, the fastest way", 0.25, "s", predict_seconds),
     Target("prediction", "cpu", "draws × 10,000 images", 1.05, _X, predict_ratio),
+    Target("ensemble", "cpu", "200 LeNets kept, about one image", 1.5, "× one about 200 images", ensemble_ratio),
     Target("memory", "h200", "parameters + optimizer state", 1.01, _X, kept_ratio),
     Target("memory", "cpu", "parameters + optimizer state", 1.01, _X, kept_ratio),
     Target("memory", "h200", "peak of a step, ResNet-18", 1.1, _X, peak_ratio("resnet-18")),

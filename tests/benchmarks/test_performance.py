@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import tribayes as tb
-from benchmarks import checks, draw, growth, memory, peers, prediction, racing, step, training
+from benchmarks import checks, draw, ensemble, growth, memory, peers, prediction, racing, step, training
 from benchmarks import command as options
 from benchmarks.isolation import isolated
 from benchmarks.learners import Deterministic, Learner
@@ -106,6 +106,17 @@ def test_targets_are_met_or_not_beyond_the_quartiles_of_whole_runs(
     stored["figures"]["networks"][0]["timings"][1]["ratio"] = ratio
     (tmp_path / "step-cpu.json").write_text(json.dumps(stored))
     line = f"| CPU | training step, LeNet-100 | ≤ 1.35 × deterministic | {found} × deterministic | {verdict} |"
+    assert line in document(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("images", "found"), [(1, "0.9 (0.8–1) × one about 200 images | met"), (2, "– | not measured")]
+)
+def test_kept_networks_are_judged_by_one_image(tmp_path: Path, images: int, found: str) -> None:
+    row = {"networks": 200, "images": images, "timings": [{"name": ensemble.KEPT, "ratio": [0.8, 0.9, 1.0]}]}
+    stored = {"quick": False, "machine": {"kind": "cpu"}, "figures": {ensemble.LENET: row}}
+    (tmp_path / "ensemble-cpu.json").write_text(json.dumps(stored))
+    line = f"| CPU | 200 LeNets kept, about one image | ≤ 1.5 × one about 200 images | {found} |"
     assert line in document(tmp_path)
 
 

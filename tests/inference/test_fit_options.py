@@ -237,6 +237,12 @@ def test_bad_callbacks_are_refused(callback: object, text: str) -> None:
         tb.fit(model, elbo(), batches(), sgd(model), callbacks=callback, progress=False)
 
 
+def test_a_callback_that_returns_what_only_looks_like_true_is_told_its_type() -> None:
+    model, stop = bayesian("MLP"), [torch.tensor(True)].__getitem__
+    with pytest.raises(TypeError, match=r"\(=True\) must be None, or True .* of type Tensor: bool\(...\) makes True"):
+        tb.fit(model, elbo(), batches(), sgd(model), callbacks=lambda state: stop(state.epoch - 1), progress=False)
+
+
 # accumulation
 
 

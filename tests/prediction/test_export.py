@@ -52,6 +52,36 @@ def test_recurrent_networks_too() -> None:
     torch.testing.assert_close(program.module()(more, seed=seed + 1), sampling(more, seed=seed + 1))
 
 
+def test_a_graph_whose_edges_are_taken_apart_stays_one_network_for_all_draws() -> None:
+    graph, ensemble = EVERYDAY["graph network"], tb.Ensemble(EVERYDAY["graph network"].model(tau=0.3), SAMPLES)
+    nodes, edges = {0: Dim.DYNAMIC}, {1: Dim.DYNAMIC}
+    program = export(ensemble, graph.given(), dynamic_shapes={"inputs": nodes, "more": (edges,)})
+    other = torch.randn(9, 16), torch.randint(9, (2, 31))
+    torch.testing.assert_close(program.module()(*other), ensemble(*other))
+    assert sum(node.op == "call_function" for node in program.graph.nodes) < 30
+
+
+class Affine(nn.Module):
+    """Unpacks a buffer: torch's exporter follows that, but not the compiler within a scan."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.register_buffer("of_inputs", torch.randn(2, 4))
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        factor, shift = self.of_inputs
+        return {"logits": self.layer(factor * x + shift)}
+
+
+def test_what_no_scan_follows_is_written_out_once_for_each_draw_and_that_is_said() -> None:
+    ensemble = tb.Ensemble(tb.to_bayesian(Affine(), tau=0.3), SAMPLES)
+    few, many = torch.randn(2, 4), torch.randn(7, 4)
+    with pytest.warns(UserWarning, match=f"written out once for each of the {SAMPLES} draws"):
+        program = export(ensemble, (few,), dynamic_shapes=(ANY,))
+    torch.testing.assert_close(program.module()(many), ensemble(many))
+
+
 class Named(nn.Module):
     """As networks of transformers: arguments by name, an answer of several parts, of which one is an input."""
 

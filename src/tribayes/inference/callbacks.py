@@ -123,5 +123,6 @@ def _tell(functions: Sequence[Callable[[FitState], bool | None]], state: FitStat
         if answer is not None and not isinstance(answer, bool):
             name = getattr(function, "__qualname__", type(function).__name__)
             requirement = f"be None, or True to stop, where {name} returns"
-            raise wrong_type("callbacks", answer, requirement, "mend its return")
+            remedy = f"mend its return, which is of type {type(answer).__name__}: bool(...) makes True of what is true"
+            raise wrong_type("callbacks", answer, requirement, remedy)
     return any(answer for _, answer in answers)

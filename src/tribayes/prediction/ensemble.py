@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
-from torch.utils._pytree import tree_leaves, tree_map, tree_structure, tree_unflatten
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only, tree_structure, tree_unflatten
 
 from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes.inference.likelihood import Likelihood
@@ -33,6 +34,10 @@ Stacks = dict[str, Tensor]  # (S, …), by the full names
 Ask = Callable[[dict[str, Tensor]], Any]  # weights by their names → what the network answers under them
 
 _NO_TREE = "ensemble.predict(...) stacks the part that counts; a cache is left out by use_cache=False."
+_WRITTEN_OUT = (
+    "torch.export does not follow this network through a scan (it sets attributes, unpacks a buffer, or does what only "
+    "Python can), so it is written out once for each of the {} draws: a larger program, and a longer export."
+)
 _ROWS = {"cpu": 512, "cuda": 16_384}  # networks × examples per pass: more leave the cache, or fill the memory
 
 
@@ -184,6 +189,8 @@ class Ensemble(HeldNetwork):
         self, arguments: Any, named: dict[str, Any], part: Callable[[Any], Any], weights: dict[str, Tensor]
     ) -> Any:
         """What one of them answers."""
+        if torch.compiler.is_exporting():  # a scan takes no views of what comes from outside: `source, goal = edges`
+            arguments, named = tree_map_only(Tensor, torch.clone, (arguments, named))
         if self._cast:
             weights = {name: weight.to(self._computing.dtype) for name, weight in weights.items()}
         return part(self.under(weights, arguments, named))
@@ -218,15 +225,23 @@ def _scanned(ask: Ask, stacks: Stacks) -> Any:
     """One network after the other by an operation of the program: vmap would fix the number of examples.
 
     A scan gives tensors alone, none of which may be one of its inputs. The form they are in, such as a `ModelOutput`,
-    is seen in an answer of the first network, whose numbers nobody uses: ONNX leaves it out.
+    is seen in an answer of the first network, whose numbers nobody uses: ONNX leaves it out. What torch's compiler does
+    not follow through a scan, though it can be exported, is written out.
     """
-    from torch._higher_order_ops.scan import scan  # imports the compiler
+    from torch._dynamo.exc import TorchDynamoException  # imports the compiler, as the next one
+    from torch._higher_order_ops.scan import scan
 
     def step(carried: Tensor, weights: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
         return carried.clone(), [leaf.clone() for leaf in tree_leaves(ask(weights))]  # a scan wants something carried
 
-    form = tree_structure(ask({name: stack[0] for name, stack in stacks.items()}))
-    return tree_unflatten(scan(step, next(iter(stacks.values())).new_zeros(1), stacks)[1], form)
+    first = ask({name: stack[0] for name, stack in stacks.items()})
+    some = next(iter(stacks.values()))
+    try:
+        return tree_unflatten(scan(step, some.new_zeros(1), stacks)[1], tree_structure(first))
+    except TorchDynamoException:
+        warnings.warn(_WRITTEN_OUT.format(len(some)), UserWarning, stacklevel=2)
+        others = [ask({name: stack[row] for name, stack in stacks.items()}) for row in range(1, len(some))]
+        return tree_map(lambda *rows: torch.stack(rows), first, *others)
 
 
 def _all_of_it(answer: Any) -> Any:

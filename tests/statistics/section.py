@@ -110,7 +110,7 @@ def _steps(found: Stored) -> str:
     text = (
         f"A training of {found['steps']:,.0f} steps of a small network{place} ended with a loss of {found['loss']:.3f};"
         f" at every look all parameters were finite, τ between {found['tau_least']:.2g} and {found['tau_largest']:.2g}"
-        f" and |ρ| at most {found['rho_largest']:.2f}."
+        f" and |ρ| at most {found['rho_largest']:.5f}, where ½ is never reached."
     )
     short = found["steps"] < 1_000_000
     return f"{text} The million that the command does has not been run for this page." if short else text

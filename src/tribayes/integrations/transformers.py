@@ -7,10 +7,18 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+try:
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"training by transformers' Trainer needs {error.name}, which is not installed; "
+        "install it with: pip install 'tribayes[transformers]'",
+        name=error.name,
+    ) from error
 
 from tribayes._errors import refusal
 from tribayes.inference.objective import ELBO, ELBOTerms

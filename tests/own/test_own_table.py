@@ -150,6 +150,8 @@ def test_new_tables_that_do_not_fit_are_refused(values: Path, tmp_path: Path) ->
     good = write_csv(tmp_path / "good.csv", rows_of(3))
     assert "not what is asked about" in complaint("predict", values, good, "--out", tmp_path)
     assert "not what is asked about" in complaint("predict", values, good, "--out", good)
+    said = complaint("predict", values, good, "--out", tmp_path / "answers.parquet")
+    assert "must be a CSV file: nothing else is written; end its name in .csv" in said
 
 
 def test_classes_have_probability_entropies_and_a_set(classes: Path) -> None:

@@ -22,7 +22,7 @@ from tribayes.own.image_folder import images_in, read_images
 from tribayes.own.own_run import LEVEL, OwnRun
 from tribayes.own.prepared import Form
 from tribayes.own.schema import Schema
-from tribayes.own.table_file import read_table
+from tribayes.own.table_file import TABLE_ENDINGS, read_table
 from tribayes.prediction import ClassPredictive, Predictive, RegressionPredictive
 
 VALUES = ("prediction", "lower", "upper", "std", "certain", "aleatoric", "epistemic")
@@ -68,6 +68,8 @@ def answer(
     path = out or run.path("predictions") / question.file
     if path.is_dir() or path.resolve() in {file.resolve() for file in files}:
         raise refusal("--out", str(path), "be a file to write, and not what is asked about", "choose another name")
+    if path.suffix.lower() in TABLE_ENDINGS and path.suffix.lower() != ".csv":
+        raise refusal("--out", str(path), "be a CSV file: nothing else is written", "end its name in .csv")
     text = StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([question.first, *(CLASSES if run.form.target.classes else VALUES), "remark"])

@@ -104,7 +104,7 @@ def _begun(request: OwnRequest) -> OwnRun:
         Examples(*as_examples(form, prepared, rows, device))
         for rows in (prepared.parts.train, prepared.parts.calibration)
     )
-    group.check_batch(setting.batch)
+    group.check_batch(setting.batch, "--set batch")
     weight = chosen_weight(setting, form, train, held_out, seed, group.first and sys.stdout.isatty())
     setting = setting.changed(kl_weight=weight)
     group.after_first(lambda: OwnRun.begin(request.place, setting, seed, device, prepared, form))

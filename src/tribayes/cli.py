@@ -19,6 +19,7 @@ from tribayes._allocator import keep_freed_memory
 from tribayes._errors import refusal
 from tribayes._text import format_table, printable
 from tribayes.distributed import Lost, joined_by_torchrun, processes
+from tribayes.inference import NonFiniteLoss
 from tribayes.own.answers import answer
 from tribayes.own.fitting import OwnRequest, data_named, train_own
 from tribayes.own.judging import compared, judge
@@ -78,7 +79,7 @@ def run_commands(commands: typer.Typer) -> None:
 def _sentence(error: Exception) -> str:
     """What went wrong: our own words as they are; of an error nobody foresaw its kind, too, and how to see more."""
     text = printable(error, keep="\n")
-    if isinstance(error, ValueError | OSError | ImportError | Lost) or (
+    if isinstance(error, ValueError | OSError | ImportError | Lost | NonFiniteLoss) or (
         isinstance(error, TypeError) and text[:1] == "`"
     ):
         return text

@@ -21,6 +21,7 @@ from tribayes.own.fitting import OwnRequest, train_own
 from tribayes.own.judging import tested
 
 ITERATIONS = 20
+FITTED = {"iterations": 20, "batch": 36}
 DIES_AT = 7  # the iteration in which the second process is gone
 PREDICTIONS: dict[str, dict[str, Any]] = {
     "samples": {"samples": 5},
@@ -98,13 +99,14 @@ def plain_model() -> tb.BayesianModule:
 def refusals(rank: int, folder: Path) -> dict[str, str]:
     ask = partial(tb.distributed.predict, plain_model(), data()[0], progress=False)
     run = tb.runs.Run.at(folder / "refused")
-    del rank
+    few = write_csv(folder / f"few-{rank}.csv", rows_of(101))
     return {
         "over": refusal_of(lambda: ask(over="both")),
         "auto": refusal_of(lambda: ask(samples=tb.AutoSamples())),
         "reduced": refusal_of(lambda: ask(keep_samples=False)),
         "loader": refusal_of(lambda: tb.distributed.predict(plain_model(), [data()], over="examples")),
         "batch": refusal_of(lambda: trained_in(run, batch_size=3)),
+        "few": refusal_of(lambda: fitted_table(few, folder / "few", {})),
         "static": refusal_of(lambda: own_loss(DistributedDataParallel(bayesian(), static_graph=True), 0)),
     }
 
@@ -150,9 +152,8 @@ def own_table(rank: int, folder: Path) -> tb.Predictive:
     return fitted_table(folder / "people.csv", folder / "own")
 
 
-def fitted_table(table: Path, run: Path) -> tb.Predictive:
+def fitted_table(table: Path, run: Path, given: Any = FITTED) -> tb.Predictive:
     """What the calibrated network says about rows that it has not seen."""
-    given = {"iterations": 20, "batch": 36}
     request = OwnRequest(table, run, 3, given, "cpu", 1, "price", None, None, ["dear"])
     found = train_own(request, resume=False, checkpoint_seconds=0, tensorboard=False)
     return tested(found, found.network(torch.device("cpu")), 5, False)[0]

@@ -11,7 +11,7 @@ import torch.distributed
 from torch import Tensor
 
 import tribayes as tb
-from tests.distributed.models import PRIORS, bayesian, data, optimizer_of, sharded, state_of, trained
+from tests.distributed.models import PRIORS, Network, bayesian, data, optimizer_of, sharded, state_of, trained
 from tests.distributed.processes import Check
 
 TRAININGS: dict[str, dict[str, Any]] = {  # each as one process makes it, too
@@ -129,7 +129,21 @@ def mixed() -> torch.nn.Sequential:
     return torch.nn.Sequential(*layers).double()
 
 
-def refusals(rank: int, _: Path) -> dict[str, str]:
+def filled_whole(rank: int, folder: Path) -> Tensor:
+    """What refusals advise: a model that is not sharded, filled from one that is, can be kept and copied."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+    model, whole, path = sharded(), bayesian(), folder / f"whole-{rank}.safetensors"
+    with torch.no_grad():
+        whole.module.first.weight.zero_()
+    whole.load_state_dict(get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)))
+    tb.save(whole, path, likelihood=tb.Categorical())
+    loaded = tb.load(path, Network().double())
+    expected = tb.predict(model, data()[0], samples=5, likelihood=tb.Categorical(), progress=False).samples
+    return tb.predict(loaded, data()[0], samples=5, progress=False).samples - expected
+
+
+def refusals(rank: int, folder: Path) -> dict[str, str]:
     from torch.distributed.fsdp import fully_shard
 
     partly = bayesian()
@@ -144,9 +158,17 @@ def refusals(rank: int, _: Path) -> dict[str, str]:
         "axis": lambda: other_axis.sample_weights(generator=0),
         "fused": lambda: tb.TrainingStep(whole_model, elbo, fused),
         "shared": lambda: tb.distributed.predict(whole_model, x),
+        "kept": lambda: tb.save(whole_model, folder / f"refused-{rank}.safetensors", likelihood=tb.Categorical()),
+        "copied": lambda: tb.to_deterministic(whole_model),
+        "stacked": lambda: tb.Ensemble(whole_model, 2, likelihood=tb.Categorical()),
+        "in a folder": lambda: trained_in_folder(whole_model, elbo, folder / f"refused-{rank}"),
     }
-    del rank
     return {name: refusal_of(attempt) for name, attempt in tries.items()}
+
+
+def trained_in_folder(model: torch.nn.Module, elbo: tb.ELBO, folder: Path) -> object:
+    optimizer = optimizer_of(model, "sgd")
+    return tb.runs.Run.at(folder).train(model, elbo, optimizer, train=data(), iterations=1, progress=False)
 
 
 def refusal_of(attempt: Any) -> str:
@@ -200,6 +222,7 @@ CHECKS: dict[str, Check] = {
     "after a call": after_a_call,
     "prediction": prediction,
     "inside another": inside_another,
+    "filled whole": filled_whole,
     "refusals": refusals,
     "saved": saved,
 } | {f"sharded, {name}": partial(training, options) for name, options in TRAININGS.items()}

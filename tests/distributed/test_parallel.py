@@ -96,7 +96,9 @@ def test_what_cannot_be_shared_is_refused(by_two: Found) -> None:
     assert "be a number or a range, to be shared" in found["auto"]
     assert "quantiles of some of the draws cannot be merged" in found["reduced"]
     assert 'pass over="samples" for a loader' in found["loader"]
-    assert "must be a multiple of the 2 processes that share it; choose e.g. 4." in found["batch"]
+    assert "must be a multiple of the 2 processes that share it; choose e.g. 2." in found["batch"]
+    # 51 rows train, and a batch has no more
+    assert "`--set batch` (=51) must be a multiple of the 2 processes that share it; choose e.g. 50." in found["few"]
     assert "leave it out, or take steps by tb.TrainingStep" in found["static"]
 
 

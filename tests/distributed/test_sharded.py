@@ -109,3 +109,10 @@ def test_what_cannot_be_done_is_refused(by_two: Found) -> None:
     assert "must be cut by its first axis" in found["axis"]
     assert "torch has no fused SGD for DTensors; leave fused out, or use AdamW." in found["fused"]
     assert "must be whole in every process; call tribayes.predict(model, ...) in every process" in found["shared"]
+    for name in ("kept", "copied", "stacked", "in a folder"):
+        assert "must be whole in this process; pass one like it, converted but not sharded, that has" in found[name]
+
+
+def test_a_whole_model_is_filled_from_one_in_parts_to_be_kept(by_two: Found) -> None:
+    for difference in by_two["filled whole"]:
+        assert difference.abs().max() < 1e-12

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.distributed.processes import needs_gloo
+from tests.libraries import library
 from tests.own.cases import fit, rows_of, write_csv
 from tests.patience import PATIENCE
 from tests.recipes.small import tribayes
@@ -106,6 +107,39 @@ def test_two_processes_of_torchrun_answer_as_one_does(tmp_path: Path) -> None:
         assert done.stdout.count(str(run)) == 1  # the first process speaks for both
         (written,) = [path for path in kept if path.exists()]
         assert _timeless(written.read_bytes()) == _timeless(kept[written])
+
+
+TRAINS = """
+import os
+from tests.libraries import library
+transformers = library("transformers")
+
+import torch
+import tribayes as tb
+from tribayes.integrations.transformers import TriBayesTrainer
+
+torch.manual_seed(0)
+rows = [{"input": x, "labels": 3 * x} for x in torch.randn(16, 2)]
+elbo = tb.ELBO(tb.Gaussian(0.5 + float(os.environ["RANK"]), learned=True), data_size=16)  # the first one's counts
+folder = os.path.dirname(__file__)
+quiet = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
+args = transformers.TrainingArguments(folder, max_steps=3, per_device_train_batch_size=4, learning_rate=0.1, **quiet)
+trainer = TriBayesTrainer(tb.to_bayesian(torch.nn.Linear(2, 2)), args, elbo=elbo, train_dataset=rows)
+trainer.train()
+os.write(1, f"noise {elbo.likelihood.noise.item()!r}\\n".encode())
+os._exit(0)  # gloo's threads may abort an interpreter on its way out (pytorch/pytorch#179291)
+"""
+
+
+def test_the_trainer_of_transformers_learns_one_noise_in_two_processes(tmp_path: Path) -> None:
+    for needed in ("transformers", "accelerate"):
+        library(needed)
+    (tmp_path / "trains.py").write_text(TRAINS)
+    done = _torchrun(str(tmp_path / "trains.py"))
+    assert done.returncode == 0, done.stderr
+    one, other = (float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("noise"))
+    assert one == other
+    assert 0 < abs(one - 0.5) < 0.2
 
 
 def _timeless(content: bytes) -> bytes:

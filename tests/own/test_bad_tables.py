@@ -33,7 +33,11 @@ BAD: dict[str, tuple[Change, str]] = {
     "a row too short": (lambda t: [*t[:5], "a,b", *t[6:]], "but line 6 has 2; correct that line"),
     "a word among numbers": (
         lambda t: [*t[:5], cell(t[5], 1, "tall"), *t[6:]],
-        "column 'height': 'tall'\") must hold numbers alone, but 1 cells are none, the first in row 5",
+        "column 'height': 'tall'\") must hold numbers alone, but does not in row 5; correct them, or leave unknown",
+    ),
+    "words among numbers": (
+        lambda t: [*t[:5], *(cell(x, 1, "tall") for x in t[5:8]), *t[8:]],
+        "must hold numbers alone, but does not in row 5, nor in 2 others; correct them, or leave unknown",
     ),
     "an infinite number": (
         lambda t: [*t[:5], cell(t[5], 1, "inf"), *t[6:]],
@@ -183,6 +187,8 @@ def test_the_target_has_to_be_named(tmp_path: Path) -> None:
     assert complaint("fit", data, "--target", "prise", *at).endswith("did you mean 'price'?.")
     assert complaint("fit", data, "--target", "x", *at).endswith("a CSV file's first line has them.")
     assert "not the target" in complaint("fit", data, "--target", "price", "--ignore", "price", *at)
+    said = complaint("fit", data, "--target", "price", "--ignore", "id,dear", *at)
+    assert said.endswith("correct the name; of several columns each has an --ignore of its own.")
     assert "be for a column of numbers" in complaint("fit", data, "--target", "dear", "--task", "regression", *at)
     assert "`--task` (='sorting')" in complaint("fit", data, "--target", "dear", "--task", "sorting", *at)
 
@@ -192,6 +198,10 @@ def test_options_are_for_one_or_the_other(tmp_path: Path) -> None:
     assert "be for your own data" in complaint("fit", "digits", "--target", "y")
     assert "be for experiments" in complaint("fit", data, "--target", "price", "--validation", 5)
     assert "name a field of a setting: network" not in complaint("fit", data, "--set", "bias_rate=2")
+    wild = ("--target", "price", "--ignore", "dear", "--set", "learning_rate=1e9", "--set", "kl_weight=1")
+    said = complaint("fit", data, *wild, "--run", tmp_path / "wild")
+    assert said.startswith("the loss of step 2 is not finite: ")
+    assert said.endswith("Nothing of this step was applied.")
     assert "lie between 0 and 10,000" in complaint("fit", data, "--target", "price", "--set", "width=-1")
 
 

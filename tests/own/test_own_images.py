@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (write_images(folder / "data") / "dark" / "notes.txt").write_text("not a picture")
     answer = fit(folder / "data", folder / "run", *SMALL)
     assert (answer.code, answer.err) == (0, "")
-    assert "1 files are no images by their ending, and left out" in answer.out
+    assert "left out: 1 file with other endings than those of images\n" in answer.out
     return folder / "run"
 
 
@@ -75,6 +75,8 @@ def test_folders_that_are_none_are_refused(run: Path, tmp_path: Path) -> None:
     (broken / "dark" / "3.png").write_bytes(b"no picture")
     assert "3.png') must be an image that can be read" in complaint("fit", broken, *at)
     assert "be for tables" in complaint("fit", run.parent / "data", "--target", "x", *at)
+    picture = next((run.parent / "data" / "dark").glob("*.png"))
+    assert "but it is an image; pass the folder that has a sub-folder of images" in complaint("fit", picture, *at)
     assert not (tmp_path / "run").exists()
     assert "with images; correct the name" in complaint("predict", run, tmp_path / "empty")
 
@@ -86,7 +88,7 @@ def test_images_that_are_left_out_are_said(tmp_path: Path) -> None:
     for name in ("loose.png", "dark/night/5.png"):
         Image.new("L", (8, 8)).save(folder / name)
     assert FoundImages.in_folder(folder).notes == (
-        "1 images lie in no class's folder, and are left out",
+        "left out: 1 image in no class's folder",
         "folder 'none' has no images, and is no class",
         "the images in 'dark/night' are left out: a class has its images in its own folder",
     )

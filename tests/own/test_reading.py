@@ -55,7 +55,7 @@ def test_a_comma_is_the_decimal_sign_where_it_separates_nothing(tmp_path: Path) 
     assert table["a"].isna().tolist() == [False, False, False, False, True]
     assert table["b"].tolist()[:2] == ["x, y", "z"]
     assert table["c"].tolist()[:2] == [1.5, 2.5]
-    with pytest.raises(ValueError, match=r"column 'e': 'bad'.*must hold numbers alone.*first in row 2"):
+    with pytest.raises(ValueError, match=r"column 'e': 'bad'.*must hold numbers alone.*does not in row 2"):
         kind_of("e", table["e"])
     data.write_text('a,b\n"1,5",1\n"2,5",2\n')
     assert table_file.read_table(data)["a"].tolist() == ["1,5", "2,5"]  # there it may be one of thousands

@@ -54,12 +54,12 @@ class Processes:
         """This process's part of so many things, in their order; parts differ by at most one."""
         return slice(size * self.rank // self.count, size * (self.rank + 1) // self.count)
 
-    def check_batch(self, batch_size: int) -> None:
+    def check_batch(self, batch_size: int, name: str = "batch_size") -> None:
         """Refuse a batch of which not every process gets as much: the mean of their means would not be its mean."""
         if batch_size % self.count:
             requirement = f"be a multiple of the {self.count} processes that share it"
-            remedy = f"choose e.g. {-(-batch_size // self.count) * self.count}"
-            raise refusal("batch_size", batch_size, requirement, remedy)
+            fewer = max(batch_size // self.count, 1) * self.count  # more there may not be, of a small table
+            raise refusal(name, batch_size, requirement, f"choose e.g. {fewer}")
 
     def together(self, model: nn.Module) -> nn.Module:
         """The model, with gradients averaged over the processes; itself where there is only one."""

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import lightning
 import torch
 from torch import Tensor, nn
+
+try:
+    import lightning
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"training by Lightning needs {error.name}, which is not installed; "
+        "install it with: pip install 'tribayes[lightning]'",
+        name=error.name,
+    ) from error
 
 from tribayes.inference.objective import ELBO
 from tribayes.inference.optim import parameter_groups

@@ -7,14 +7,23 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+try:
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"training by transformers' Trainer needs {error.name}, which is not installed; "
+        "install it with: pip install 'tribayes[transformers]'",
+        name=error.name,
+    ) from error
 
 from tribayes._errors import refusal
 from tribayes.inference.objective import ELBO, ELBOTerms
 from tribayes.inference.optim import parameter_groups
+from tribayes.inference.processes import CommonNoise
 from tribayes.inference.validation import Validation
 from tribayes.integrations.guarded import GuardedLoss, check_elbo, warn_of_data_size
 from tribayes.nn.calling import TARGETS, inputs_and_targets
@@ -86,7 +95,8 @@ class TriBayesTrainer(transformers.Trainer):
         self._shifts = _predicts_the_next_token(model) if shift_labels is None else shift_labels
         self._loss: tuple[torch.optim.Optimizer, GuardedLoss] | None = None
         self._terms: ELBOTerms | None = None  # of the last step
-        self.add_callback(_Fresh(self.elbo))
+        self._noise = _LearnedNoise(self.elbo)
+        self.add_callback(self._noise)
         warn_of_data_size(elbo, self.train_dataset)
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
@@ -114,6 +124,7 @@ class TriBayesTrainer(transformers.Trainer):
         assert self.optimizer is not None  # made before the first step
         if self._loss is None or self._loss[0] is not self.optimizer:
             self._loss = self.optimizer, GuardedLoss(model, self.elbo, self.optimizer)
+            self._noise.common = CommonNoise(model, self.elbo)
         with self.accelerator.autocast():  # the Trainer puts it around `model.forward`, which draws pass by
             self._terms = self._loss[1](model, self._shifted(inputs), self.state.global_step)
         return (self._terms.loss, {"logits": self._terms.outputs}) if return_outputs else self._terms.loss
@@ -175,11 +186,16 @@ class TriBayesTrainer(transformers.Trainer):
             self.elbo.load_state_dict(load_file(path, str(self.args.device)))
 
 
-class _Fresh(transformers.TrainerCallback):
-    """The Trainer clears the gradients of its model after a step, but knows nothing of a likelihood's own."""
+class _LearnedNoise(transformers.TrainerCallback):
+    """The Trainer sees to the gradients of its model, but knows nothing of a likelihood's own."""
 
     def __init__(self, elbo: ELBO) -> None:
         self._elbo = elbo
+        self.common: CommonNoise | None = None  # of the processes, known from the first step on
+
+    def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+        if self.common is not None:
+            self.common.average_()
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         self._elbo.zero_grad()

@@ -14,7 +14,7 @@ from torch import Tensor
 from tribayes._errors import refusal
 from tribayes._files import make_folder, shortened, store
 from tribayes._progress import progress_bar
-from tribayes._text import printable
+from tribayes._text import printable, to_digits
 from tribayes.distributed.processes import processes
 from tribayes.nn.module import BayesianModule
 from tribayes.own.columns import CATEGORY
@@ -22,7 +22,7 @@ from tribayes.own.image_folder import images_in, read_images
 from tribayes.own.own_run import LEVEL, OwnRun
 from tribayes.own.prepared import Form
 from tribayes.own.schema import Schema
-from tribayes.own.table_file import read_table
+from tribayes.own.table_file import TABLE_ENDINGS, read_table
 from tribayes.prediction import ClassPredictive, Predictive, RegressionPredictive
 
 VALUES = ("prediction", "lower", "upper", "std", "certain", "aleatoric", "epistemic")
@@ -68,6 +68,8 @@ def answer(
     path = out or run.path("predictions") / question.file
     if path.is_dir() or path.resolve() in {file.resolve() for file in files}:
         raise refusal("--out", str(path), "be a file to write, and not what is asked about", "choose another name")
+    if path.suffix.lower() in TABLE_ENDINGS and path.suffix.lower() != ".csv":
+        raise refusal("--out", str(path), "be a CSV file: nothing else is written", "end its name in .csv")
     text = StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([question.first, *(CLASSES if run.form.target.classes else VALUES), "remark"])
@@ -127,7 +129,7 @@ def _values(run: OwnRun, pred: RegressionPredictive, strange: Tensor) -> Iterato
     usual = (pred.std <= run.widths.usual) & ~strange.unsqueeze(1)
     columns = (pred.mean, lower, upper, pred.std, usual, pred.aleatoric, pred.epistemic)
     for row in zip(*(column.squeeze(1).tolist() for column in columns), strict=True):
-        yield [_cell(value) for value in row]
+        yield [*(to_digits(value, 6, run.form.target.std) for value in row[:3]), *map(_cell, row[3:])]
 
 
 def _classes(run: OwnRun, pred: Predictive, strange: Tensor) -> Iterator[list[str]]:

@@ -165,7 +165,8 @@ def _numbers(values: Any) -> Any:
 
 
 def _mixed(name: str, values: Any, words: Any) -> ValueError:
-    first = words[words].index[0]
-    requirement = f"hold numbers alone, but {int(words.sum()):,} cells are none, the first in row {first + 1}"
+    first, others = words[words].index[0], int(words.sum()) - 1
+    requirement = f"hold numbers alone, but does not in row {first + 1}"
+    requirement += f", nor in {others:,} other{'s' * (others > 1)}" if others else ""
     remedy = "correct them, or leave unknown cells empty"
     return refusal("DATA", f"column {name!r}: {values[first]!r}", requirement, remedy)

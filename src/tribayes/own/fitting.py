@@ -13,6 +13,7 @@ from tribayes._files import only_one
 from tribayes._tensor_files import digest
 from tribayes._text import printable
 from tribayes.distributed.processes import processes
+from tribayes.own.image_folder import ENDINGS
 from tribayes.own.networks import build_network, check_network
 from tribayes.own.own_run import OwnRun
 from tribayes.own.own_trainer import chosen_weight
@@ -103,7 +104,7 @@ def _begun(request: OwnRequest) -> OwnRun:
         Examples(*as_examples(form, prepared, rows, device))
         for rows in (prepared.parts.train, prepared.parts.calibration)
     )
-    group.check_batch(setting.batch)
+    group.check_batch(setting.batch, "--set batch")
     weight = chosen_weight(setting, form, train, held_out, seed, group.first and sys.stdout.isatty())
     setting = setting.changed(kl_weight=weight)
     group.after_first(lambda: OwnRun.begin(request.place, setting, seed, device, prepared, form))
@@ -116,6 +117,9 @@ def _asked(request: OwnRequest) -> OwnSetting:
     images = request.data.is_dir()
     if images and request.data.suffix.lower() in TABLE_ENDINGS:
         raise refusal("DATA", str(request.data), "be a file, but it is a folder", "pass one of the tables in it")
+    if not images and request.data.suffix.lower() in ENDINGS:
+        remedy = "pass the folder that has a sub-folder of images for each class"
+        raise refusal("DATA", str(request.data), "be a table or a folder, but it is an image", remedy)
     for option, value in (("--target", request.target), ("--task", request.task), ("--ignore", request.ignore or None)):
         if images and value is not None:
             raise refusal(option, value, "be for tables: images have a sub-folder for each class", "leave it out")

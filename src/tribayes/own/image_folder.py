@@ -121,8 +121,8 @@ class FoundImages:
             raise refusal("DATA", str(folder), requirement, "merge some")
         labels = [number for number, images in enumerate(found.values()) for _ in images]
         loose = len(images_in(folder)[0])
-        notes = [f"{others:,} files are no images by their ending, and left out"] if others else []
-        notes += [f"{loose:,} images lie in no class's folder, and are left out"] if loose else []
+        notes = [f"left out: {_counted(others, 'file')} with other endings than those of images"] if others else []
+        notes += [f"left out: {_counted(loose, 'image')} in no class's folder"] if loose else []
         notes += [f"folder {name!r} has no images, and is no class" for name in empty]
         notes += [f"the images in {name!r} are left out: a class has its images in its own folder" for name in deeper]
         files = tuple(path for images in found.values() for path in images)
@@ -134,8 +134,12 @@ def _remedy(folder: Path, others: int) -> str:
     for place in folders_in(folder):
         if sum(bool(images_in(inner)[0]) for inner in folders_in(place)) > 1:
             return f"pass {str(place)!r}, which has them"
-    found = f"; {others:,} files in its sub-folders have other endings" if others else ""
+    found = f"; in its sub-folders {_counted(others, 'file')} with other endings" if others else ""
     return f"sort images ({', '.join(ENDINGS)}) into them{found}"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def folders_in(folder: Path) -> list[Path]:

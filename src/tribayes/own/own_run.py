@@ -9,6 +9,7 @@ calibration.json        what held-out rows taught: the widths, and the scores of
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -154,7 +155,7 @@ class OwnSession(Session):
     def _calibrate(self) -> None:
         assert self.test is not None
         model, held_out, seed = self.trainer.model, self.test, self.run.seed
-        told = calibrate(model, held_out.inputs, held_out.targets, seed=seed, progress=False)
+        told = calibrate(model, held_out.inputs, held_out.targets, seed=seed, progress=sys.stdout.isatty())
         said = predict(model, held_out.inputs, SAMPLES, seed=seed_of_answers(seed), progress=False)
         pred, truth = in_units(said, self.run.form), in_units_of(held_out.targets, self.run.form)
         usual = 0.0

@@ -83,9 +83,10 @@ def prepare_table(
     """Read a table and divide it. What is known of columns comes from training rows alone."""
     table = read_table(path)
     name = find_target(table, target)
+    remedy = "correct the name; of several columns each has an --ignore of its own"
     for column in ignore:
         if column == name or column not in table.columns:
-            raise refusal("--ignore", column, "be a column of the table, and not the target", "correct the name")
+            raise refusal("--ignore", column, "be a column of the table, and not the target", remedy)
     known = table[name].notna()
     notes = (
         [f"{int((~known).sum()):,} of {len(table):,} rows have no {name!r}, and are left out"]

@@ -136,7 +136,7 @@ def _begun(request: Request) -> tuple[RecipeRun, tuple[Examples, Examples]]:
     train, test = load_examples(setting, request.data_dir, device)
     if setting.batch > len(train):
         raise refusal("batch", setting.batch, f"be at most the {len(train):,} training images", "choose a smaller one")
-    group.check_batch(setting.batch)
+    group.check_batch(setting.batch, "--set batch")
     group.after_first(lambda: RecipeRun.create(request.place, setting.as_dict(), request.seed or 0, device))
     return RecipeRun.open(request.place), (train, test)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor, log10
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -35,6 +36,17 @@ def number(value: float, decimals: int | None = None) -> str:
     if decimals is None and value and abs(value) < 0.001:
         return f"{value:.1e}"
     return f"{value:,.{3 if decimals is None else decimals}f}"
+
+
+def to_digits(value: float, digits: int, spread: float) -> str:
+    """A number to so many digits of a spread: what lies far from zero, and close together, needs more of them.
+
+    >>> to_digits(101325.4, 4, spread=500.0), to_digits(213.42, 4, spread=80.0)
+    ('101325', '213.4')
+    """
+    far = abs(value) / spread if spread > 0 else 0.0
+    more = floor(log10(far)) if 1 < far < float("inf") else 0
+    return f"{value:.{min(digits + more, 17)}g}"  # 17 tell all floats apart
 
 
 def percent(share: float, decimals: int = 0) -> str:

@@ -84,6 +84,18 @@ def test_answers_about_values_have_an_interval_each(values: Path) -> None:
     assert {line["certain"] for line in lines} <= {"yes", "no"}
 
 
+def test_values_that_lie_far_from_zero_have_the_digits_that_tell_them_apart(tmp_path: Path) -> None:
+    rows = [row | {"price": f"{1e9 + float(str(row['price'])):.3f}"} for row in rows_of()]
+    assert fit(write_csv(tmp_path / "table.csv", rows), tmp_path / "run", "--target", "price").code == 0
+    _, lines = asked(tmp_path / "run", rows[:3])
+    for line in lines:
+        lower, said, upper, std = (float(line[name]) for name in ("lower", "prediction", "upper", "std"))
+        assert upper - lower > std
+        assert (lower + upper) / 2 == pytest.approx(said, abs=1e-3, rel=0)  # of prices that differ by 11
+    assert tribayes("report", tmp_path / "run", "--samples", 5).code == 0
+    assert ">1e+09<" not in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_answers_are_those_of_the_library(values: Path) -> None:
     """By another way: the stored network, rows encoded by hand, `tribayes.predict`, back to the units."""
     _, lines = asked(values, rows_of(3, seed=1))

@@ -14,7 +14,7 @@ from torch import Tensor
 from tribayes._errors import refusal
 from tribayes._files import make_folder, shortened, store
 from tribayes._progress import progress_bar
-from tribayes._text import printable
+from tribayes._text import printable, to_digits
 from tribayes.distributed.processes import processes
 from tribayes.nn.module import BayesianModule
 from tribayes.own.columns import CATEGORY
@@ -127,7 +127,7 @@ def _values(run: OwnRun, pred: RegressionPredictive, strange: Tensor) -> Iterato
     usual = (pred.std <= run.widths.usual) & ~strange.unsqueeze(1)
     columns = (pred.mean, lower, upper, pred.std, usual, pred.aleatoric, pred.epistemic)
     for row in zip(*(column.squeeze(1).tolist() for column in columns), strict=True):
-        yield [_cell(value) for value in row]
+        yield [*(to_digits(value, 6, run.form.target.std) for value in row[:3]), *map(_cell, row[3:])]
 
 
 def _classes(run: OwnRun, pred: Predictive, strange: Tensor) -> Iterator[list[str]]:

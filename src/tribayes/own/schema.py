@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
+from tribayes._text import to_digits
 from tribayes.own.columns import (
     CATEGORY,
     NUMBER,
@@ -54,7 +55,7 @@ class Column:
             return self.categories[found[0]] if found else None
         if self.missing and bool(places[1]):
             return None
-        return float(f"{float(places[0]) * self.std + self.mean:.7g}")
+        return float(to_digits(float(places[0]) * self.std + self.mean, 7, self.std))
 
     @classmethod
     def from_dict(cls, stored: Any) -> Column:
@@ -146,7 +147,7 @@ class Schema:
         return inputs, strange
 
     def decode(self, inputs: Tensor) -> list[dict[str, float | str | None]]:
-        """The rows of a table again, from (N, width), to seven digits; what was encoded as unseen comes back as None.
+        """The rows of a table again, from (N, width), to seven digits of a column's spread; what was unseen is None.
 
         >>> schema = Schema((Column("age", "number", mean=40.0, std=10.0, missing=True),))
         >>> schema.decode(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tribayes import plots
 from tribayes._errors import refusal, wrong_type
-from tribayes._text import level_text, percent
+from tribayes._text import level_text, percent, to_digits
 from tribayes.inference.history import History
 from tribayes.plots.style import check_type, drawn
 from tribayes.prediction import RegressionPredictive
@@ -116,10 +116,11 @@ def _add_values(section: Section, pred: RegressionPredictive, truth: Tensor, lev
 
 
 def _add_surprises(section: Section, pred: RegressionPredictive, truth: Tensor, bounds: tuple[Tensor, Tensor]) -> None:
-    distance = ((truth - pred.mean).abs() / pred.std)[:, 0]
+    distance, spread = ((truth - pred.mean).abs() / pred.std)[:, 0], float(truth.double().std(correction=0))
     rows = []
     for row in distance.argsort(descending=True, stable=True)[:_MOST_ROWS].tolist():
         values = (truth, pred.mean, *bounds)
-        rows.append((row + 1, *(f"{float(value[row, 0]):.4g}" for value in values), float(distance[row])))
+        cells = (to_digits(float(value[row, 0]), 4, spread) for value in values)
+        rows.append((row + 1, *cells, float(distance[row])))
     header = ["test row", "observed", "predicted", "lower", "upper", "standard deviations off"]
     section.table(header, rows, caption="Look at these first: an error in the table, or something it does not say")

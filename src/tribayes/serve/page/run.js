@@ -1,7 +1,7 @@
 // The third tab: the run's tables, its training curve, and its test images, filtered.
 
 import { ask, complain, newest } from "./api.js";
-import { chanceOf, fillTable, paint, shape, widthOf } from "./shapes.js";
+import { chanceOf, fillTable, paint, shape, widthOf, writerOf } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -58,8 +58,9 @@ const sureness = (shown) => line(shown.certain ? "quite certain" : "uncertain");
 function rowCard(shown) {
   const cells = Object.entries(shown.row).slice(0, 6).map(([name, value]) => `${name} ${value ?? "not known"}`).join(", ");
   const wrong = shown.interval ? shown.true < shown.interval[0] || shown.true > shown.interval[1] : shown.true !== shown.predicted;
-  const said = shown.interval ? `${shown.predicted} (${shown.interval[0]} to ${shown.interval[1]})` : `${shown.predicted}, ${chanceOf(shown.probability)}`;
-  return [shown.number, line(said), line(`in truth ${shown.true}`, wrong ? "wrong" : ""), sureness(shown), line(cells, "help")];
+  const write = shown.interval ? writerOf(shown.interval) : String, truth = line(`in truth ${write(shown.true)}`, wrong ? "wrong" : "");
+  const said = shown.interval ? `${write(shown.predicted)} (${shown.interval.map(write).join(" to ")})` : `${shown.predicted}, ${chanceOf(shown.probability)}`;
+  return [shown.number, line(said), truth, sureness(shown), line(cells, "help")];
 }
 
 function imageCard(image) {

@@ -87,3 +87,21 @@ def test_values_that_lie_far_from_zero_are_told_apart(browser: WebDriver, table:
     marks = [each.text for each in page.find_elements(By.CSS_SELECTOR, "#boxes text")]
     assert len({*marks}) == 3
     assert the(page, "total-value").text == "± 1.5"
+
+
+def test_a_curve_that_falls_below_zero_stays_in_its_picture(browser: WebDriver, table: Served) -> None:
+    """The likelihood of values is a density: learned well, its NLL is negative."""
+    page = opened(browser, table.address)
+    press(page, "#tab-run")
+    edges = page.execute_async_script(
+        """const done = arguments[0];
+        import("/page/run.js").then(({drawLearning}) => {
+          drawLearning([{iteration: 10, nll: 0.1}, {iteration: 20, nll: -3.6}]);
+          const curve = document.querySelector("#learning .mean").getBBox();
+          done([curve.y, curve.y + curve.height, document.querySelector("#learning").viewBox.baseVal.height]);
+        }, (error) => done(String(error)));"""
+    )
+    top, bottom, high = edges
+    assert 0 < top < bottom < high
+    marks = [each.text for each in page.find_elements(By.CSS_SELECTOR, "#learning text")][:3]
+    assert marks == ["-3.60", "-1.75", "0.10"]

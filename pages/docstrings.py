@@ -11,7 +11,7 @@ from typing import Any
 import griffe
 
 # Rooms whose pages begin with what is in their files, such as `predict`: their own words, below, would seem to be its
-_IN_PARTS = {"tribayes.inference", "tribayes.nn", "tribayes.prediction"}
+_IN_PARTS = {"tribayes.distributed", "tribayes.inference", "tribayes.nn", "tribayes.prediction"}
 _START = re.compile(r"( *)>>> ")
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tribayes._errors import check_module, refusal
 from tribayes.nn.conversion import Options, Plan
 from tribayes.nn.module import BayesianModule, plan_for
+from tribayes.nn.sharded import check_unsharded
 from tribayes.posterior.parametrisation import rule_of
 from tribayes.posterior.streams import Randomness
 
@@ -94,6 +95,7 @@ def copied(network: nn.Module) -> nn.Module:
 
     Torch refuses to copy such a tensor for its graph, which a copy has no use for.
     """
+    check_unsharded(network)
     attributes = (value for module in network.modules() for value in vars(module).values())
     left = [value for value in attributes if isinstance(value, Tensor) and not value.is_leaf]
     return copy.deepcopy(network, {id(value): value.detach().clone() for value in left})

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import nn
 
+from tribayes._errors import refusal
 from tribayes.nn.twin import Twin
 from tribayes.posterior.shards import is_sharded, shards_are_possible, whole
 
@@ -22,6 +23,16 @@ _FSDP = "torch.distributed.fsdp"
 def holds_shards(network: nn.Module) -> bool:
     """Whether a parameter of the network is in parts."""
     return shards_are_possible() and any(is_sharded(parameter) for parameter in network.parameters())
+
+
+def check_unsharded(model: nn.Module) -> None:
+    """Refuse a model of which this process holds a part, for what needs all of it."""
+    if holds_shards(model):
+        remedy = (
+            "pass one like it, converted but not sharded, that has loaded get_model_state_dict(model, "
+            "options=StateDictOptions(full_state_dict=True)) of torch.distributed.checkpoint.state_dict"
+        )
+        raise refusal("model", "sharded", "be whole in this process", remedy)
 
 
 def whole_twin(network: nn.Module, replaced: Mapping[int, Any], left: set[int], own_buffers: bool = False) -> Twin:

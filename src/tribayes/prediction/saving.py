@@ -18,6 +18,7 @@ from tribayes.inference.memory import likelihood_of, remember
 from tribayes.nn.answer import Output, check_output, remember_output, remembered_output
 from tribayes.nn.convert import bayesian_modules, copied
 from tribayes.nn.module import BayesianModule
+from tribayes.nn.sharded import check_unsharded
 from tribayes.nn.twin import bare, plain_name
 from tribayes.posterior.family import FAMILIES, Family
 from tribayes.prediction.calibration import calibrations_of, remember_calibrations
@@ -76,6 +77,7 @@ def save(
     """
     path, model = path_of("path", path), bare(model)
     bayesian_modules(model)
+    check_unsharded(model)
     likelihood = likelihood_of(model) if likelihood is None else likelihood
     if likelihood is not None and not isinstance(likelihood, Likelihood):
         raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")

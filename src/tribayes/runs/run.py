@@ -21,6 +21,7 @@ from tribayes._tensor_files import plain_values
 from tribayes.distributed.processes import processes
 from tribayes.inference.objective import Objective
 from tribayes.nn.calling import Home
+from tribayes.nn.sharded import check_unsharded
 from tribayes.runs.batches import Examples, Inputs
 from tribayes.runs.environment import repeatable
 from tribayes.runs.evaluation import evaluate
@@ -114,6 +115,7 @@ class Run(RunFolder):
             progress: show how far it is.
         """
         check_module("model", model)
+        check_unsharded(model)
         examples = _examples("train", train, model)
         tested = None if test is None else _examples("test", test, model)
         places = {tensor.device.type for tensor in (*model.parameters(), examples.targets)}

@@ -25,11 +25,12 @@ def main() -> None:
     correct = pred.correct(data.test_labels)
     sure = int((pred.confidence * correct).argmax())
     unsure = int((pred.epistemic * ~correct).argmax())
-    figure = Figure(figsize=(11, 3.4), layout="constrained")
-    for axes, example in zip(figure.subplots(1, 2), (sure, unsure), strict=True):
-        image, target = data.test_images[example], int(data.test_labels[example])
-        output_boxplot(pred, example, image=image, target=target, ax=axes)
-    figure.savefig(DOCS / "images" / "readme.png", dpi=110)
+    for name, rows, size in (("readme", 1, (11, 3.4)), ("readme-narrow", 2, (5.5, 6.8))):
+        figure = Figure(figsize=size, layout="constrained")
+        for axes, example in zip(figure.subplots(rows, 2 // rows), (sure, unsure), strict=True):
+            image, target = data.test_images[example], int(data.test_labels[example])
+            output_boxplot(pred, example, image=image, target=target, ax=axes)
+        figure.savefig(DOCS / "images" / f"{name}.png", dpi=110)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from typing import Any
 
 import griffe
 
+# Rooms whose pages begin with what is in their files, such as `predict`: their own words, below, would seem to be its
+_IN_PARTS = {"tribayes.distributed", "tribayes.inference", "tribayes.nn", "tribayes.prediction"}
 _START = re.compile(r"( *)>>> ")
 
 
@@ -20,6 +22,8 @@ class FencedExamples(griffe.Extension):
         """Called for each object, when it and all that is in it have been read."""
         if obj.docstring:
             obj.docstring.value = fenced(obj.docstring.value)
+        if obj.path in _IN_PARTS:
+            obj.docstring = None
 
 
 def fenced(text: str) -> str:

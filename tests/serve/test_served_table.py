@@ -24,6 +24,14 @@ def target(request: pytest.FixtureRequest) -> str:
     return name
 
 
+FAR = """
+const done = arguments[0], far = 1e9, bounds = [far - 2.5, far + 3.5];
+const answer = {target: "price", prediction: far + 0.5, interval: bounds, average: bounds, promised: null, remark: ""};
+const doubt = {certain: true, std: 1.5, aleatoric: 2, epistemic: 0.25, level: 0.95, samples: 2, network: "correlated"};
+import("/page/value.js").then(({showValue}) => { showValue({...answer, ...doubt, draws: bounds}); done(); });
+"""
+
+
 @pytest.fixture(scope="module")
 def table(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder, other = tmp_path_factory.mktemp("table"), {"price": "dear", "dear": "price"}[target]
@@ -68,3 +76,32 @@ def test_a_form_asks_and_its_test_rows_fill_it(
     settled(page)
     assert page.execute_script("return document.documentElement.scrollWidth") <= 375
     picture(f"table-{target}-phone")
+
+
+def test_values_that_lie_far_from_zero_are_told_apart(browser: WebDriver, table: Served) -> None:
+    page = opened(browser, table.address)
+    settled(page)
+    page.execute_async_script(FAR)
+    assert "price: 1,000,000,000.5, quite certain" in verdict(page)
+    assert "between 999,999,997.5 and 1,000,000,003.5" in verdict(page)
+    marks = [each.text for each in page.find_elements(By.CSS_SELECTOR, "#boxes text")]
+    assert len({*marks}) == 3
+    assert the(page, "total-value").text == "± 1.5"
+
+
+def test_a_curve_that_falls_below_zero_stays_in_its_picture(browser: WebDriver, table: Served) -> None:
+    """The likelihood of values is a density: learned well, its NLL is negative."""
+    page = opened(browser, table.address)
+    press(page, "#tab-run")
+    edges = page.execute_async_script(
+        """const done = arguments[0];
+        import("/page/run.js").then(({drawLearning}) => {
+          drawLearning([{iteration: 10, nll: 0.1}, {iteration: 20, nll: -3.6}]);
+          const curve = document.querySelector("#learning .mean").getBBox();
+          done([curve.y, curve.y + curve.height, document.querySelector("#learning").viewBox.baseVal.height]);
+        }, (error) => done(String(error)));"""
+    )
+    top, bottom, high = edges
+    assert 0 < top < bottom < high
+    marks = [each.text for each in page.find_elements(By.CSS_SELECTOR, "#learning text")][:3]
+    assert marks == ["-3.60", "-1.75", "0.10"]

@@ -149,6 +149,24 @@ def test_the_gallery_shows_what_was_asked_for(client: TestClient) -> None:
         assert (answer.status_code, words in answer.text) == (422 if value else 200, True)
 
 
+def test_values_that_lie_far_from_zero_have_the_digits_that_tell_them_apart(tmp_path: Path) -> None:
+    far = 1e9
+    rows = [{"height": f"{far + number / 10:.1f}", "price": f"{far + number % 7 + 0.5:.3f}"} for number in range(100)]
+    assert fit(write_csv(tmp_path / "table.csv", rows), tmp_path / "run", "--target", "price").code == 0
+    with client_of(TableSubject(OwnRun.open(tmp_path / "run"), SAMPLES)) as client:
+        until(lambda: client.app.state.service.gallery.ready)
+        (height,) = client.get("/api/run").json()["columns"]
+        assert far <= height["low"] < height["high"] <= far + 10
+        truths = {client.get(f"/api/test/{number}").json()["true"] for number in range(20)}
+        assert 1 < len(truths) <= 7
+        said = ask(client, {"height": far + 5}, draws=True).json()
+        assert len({*said["interval"], *said["average"], said["prediction"], *said["draws"]}) > SAMPLES
+        for row in client.get("/api/gallery", params={"kind": "all"}).json()["rows"]:
+            lower, upper = row["interval"]
+            assert (lower + upper) / 2 == pytest.approx(row["predicted"], abs=0.01, rel=0)
+            assert upper - lower > 1
+
+
 def test_images_and_rows_have_an_address_each(client: TestClient) -> None:
     answer = client.post("/api/predict", content=b"x", headers={"content-type": "image/png"})
     assert (answer.status_code, answer.json()["error"]) == (404, "this run is of a table; send a row to /api/row.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,36 @@ def test_no_page_is_wider_than_a_phone(browser: WebDriver, site: Path, address: 
         assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE[0], name
         assert browser.execute_script(STICKS_OUT) == [], name
     photograph(browser, tmp_path, "manual-phone")
+
+
+def test_the_first_picture_is_large_enough_to_read(browser: WebDriver, address: str) -> None:
+    shape = "const r = document.querySelector('article img').getBoundingClientRect(); return r.width / r.height"
+    for size, least, most in ((LAPTOP, 3, 4), (PHONE, 0.7, 1)):  # side by side, or one above the other
+        seen(browser, *size)
+        browser.get(f"{address}/index.html")
+        until(lambda least=least, most=most: least < browser.execute_script(shape) < most)
+
+
+def test_buttons_can_be_read_in_the_dark(browser: WebDriver, address: str) -> None:
+    seen(browser, *LAPTOP, dark=True)
+    visit(browser, f"{address}/{MOVABLE}")
+
+    def contrast() -> float:
+        button, ground = (
+            browser.find_element(By.CSS_SELECTOR, "figure button"),
+            browser.find_element(By.TAG_NAME, "body"),
+        )
+        bright = luminance(button.value_of_css_property("color"))
+        return (bright + 0.05) / (luminance(ground.value_of_css_property("background-color")) + 0.05)
+
+    until(lambda: contrast() >= 4.5)  # as WCAG asks of text; colours take a moment to change
+
+
+def luminance(colour: str) -> float:
+    """Of rgb(r, g, b) or rgba(r, g, b, 1), as WCAG has it."""
+    shares = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [share / 12.92 if share <= 0.03928 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_quoted_messages_are_read_without_scrolling(browser: WebDriver, address: str) -> None:

@@ -142,6 +142,33 @@ def test_no_page_shows_its_markup(site: Path) -> None:
         assert [line for line in Words(page).found if MARKUP.search(line)] == [], page.name
 
 
+def test_formulas_are_set(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        shown = [*Words(page).found, *re.findall(r'<div class="[^"]*formula".*?</div>', text, re.DOTALL)]
+        assert [line for line in shown if re.search(r"[_^]\{|[α-ω]_\w", line)] == [], page.name
+    assert "ε<sub>i</sub> = (x<sub>i</sub> + t x<sub>i−1</sub>)" in (site / "law.html").read_text()
+
+
+def test_what_a_docstring_lists_is_shown_item_by_item(site: Path) -> None:
+    """`before, after: words` was a thing `before,` of type `after`, and a second line of Returns a second thing."""
+    for page in (site / "reference").glob("*.html"):
+        text = page.read_text()
+        names = re.findall(r"<b><code>(?:<span[^>]*>)?([^<]*)", text)
+        assert [name for name in names if name.endswith(",")] == [], page.name
+        for returned in re.findall(r"Returns:</span></p>\s*<ul>(.*?)</ul>", text, re.DOTALL):
+            assert returned.count("<li") == 1, returned
+
+
+def test_a_page_of_the_reference_begins_with_what_it_is_about(site: Path) -> None:
+    """A room's own words below its first function would seem to be about that function."""
+    for room in ROOMS:
+        words = (importlib.import_module(room).__doc__ or "").partition("\n")[0]
+        page = site / f"reference/{room.rpartition('.')[2]}.html"
+        if page.exists():
+            assert words[:20] not in page.read_text().partition("doc-heading")[2], room
+
+
 def test_every_movable_figure_has_a_picture_in_its_place(site: Path) -> None:
     page = (site / "understanding/correlated-weights.html").read_text()
     figures = re.findall(r'<figure data-figure="([\w-]+)"[^>]*>\s*<img alt="([^"]+)" src="([^"]+)"', page)

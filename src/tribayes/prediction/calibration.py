@@ -45,7 +45,8 @@ class Calibration:
         tau_factor: all τ were multiplied by it.
         noise_factor: so was the noise of a likelihood of values; 1 where it has none that can be widened.
         temperature: by which logits are divided now; 1 where it was not asked for.
-        before, after: mean negative log likelihood of the held-out examples, nats.
+        before: mean negative log likelihood of the held-out examples, nats.
+        after: the same, with what was found.
         gain_error: standard error of `before - after` over these examples.
         examples: how many there were.
         undo: call it to put scales, noise and temperature back to what they were.

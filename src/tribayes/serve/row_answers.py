@@ -8,6 +8,7 @@ import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
+from tribayes._text import to_digits
 from tribayes.own.own_run import LEVEL
 from tribayes.prediction import ClassPredictive, RegressionPredictive
 from tribayes.serve import asking
@@ -57,14 +58,14 @@ def row_answer(said: Tensor, asked: Question, subject: TableSubject, remark: str
     said = said[: asked.samples]
     pred = subject.predictive(said.unsqueeze(1))
     assert isinstance(pred, RegressionPredictive)
-    several, widths = len(said) > 1, subject.run.widths
+    several, widths, spread = len(said) > 1, subject.run.widths, subject.target.std
     promises = several and asked.network == CORRELATED  # which the held-out rows were asked of
     return ValueAnswer(
         target=subject.target.name,
-        prediction=_plain(pred.mean),
-        interval=_bounds(pred.observation_interval(asked.level)),
-        average=_bounds(pred.interval(asked.level)) if several else None,
-        promised=_bounds(widths.conformal.intervals(pred, LEVEL)) if promises else None,
+        prediction=_plain(pred.mean, spread),
+        interval=_bounds(pred.observation_interval(asked.level), spread),
+        average=_bounds(pred.interval(asked.level), spread) if several else None,
+        promised=_bounds(widths.conformal.intervals(pred, LEVEL), spread) if promises else None,
         certain=bool(pred.std <= widths.usual) and not remark if several else None,
         remark=remark,
         std=_plain(pred.std),
@@ -73,7 +74,7 @@ def row_answer(said: Tensor, asked: Question, subject: TableSubject, remark: str
         level=asked.level,
         samples=len(said),
         network=asked.network,
-        draws=[_plain(value) for value in said] if asked.draws else None,
+        draws=[_plain(value, spread) for value in said] if asked.draws else None,
     )
 
 
@@ -90,10 +91,10 @@ def _of_classes(said: Tensor, asked: Question, subject: TableSubject, remark: st
     return RowAnswer(**dict(found), set=names)
 
 
-def _plain(value: Tensor) -> float:
-    return float(f"{float(value):.{_DIGITS}g}")
+def _plain(value: Tensor, spread: float = 0.0) -> float:
+    return float(to_digits(float(value), _DIGITS, spread))
 
 
-def _bounds(bounds: tuple[Tensor, Tensor]) -> Bounds:
+def _bounds(bounds: tuple[Tensor, Tensor], spread: float) -> Bounds:
     lower, upper = bounds
-    return _plain(torch.as_tensor(lower)), _plain(torch.as_tensor(upper))
+    return _plain(torch.as_tensor(lower), spread), _plain(torch.as_tensor(upper), spread)

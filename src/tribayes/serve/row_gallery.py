@@ -6,6 +6,7 @@ import torch
 from pydantic import BaseModel
 from torch import Tensor
 
+from tribayes._text import to_digits
 from tribayes.own.own_run import LEVEL
 from tribayes.prediction import ClassPredictive, RegressionPredictive
 from tribayes.runs.evaluation import LEVELS
@@ -74,11 +75,12 @@ class RowGallery(Looking):
         )
 
     def _value_row(self, pred: RegressionPredictive, number: int) -> ShownRow:
-        lower, upper = (bound[number, 0] for bound in pred.observation_interval(LEVEL))
+        lower, upper = pred.observation_interval(LEVEL)
+        predicted, *bounds = (_plain(each[number, 0], self._table) for each in (pred.mean, lower, upper))
         return ShownRow(
             **dict(row_of(self._table, number)),
-            predicted=_plain(pred.mean[number, 0]),
-            interval=(_plain(lower), _plain(upper)),
+            predicted=predicted,
+            interval=(bounds[0], bounds[1]),
             certain=bool(pred.std[number, 0] <= self._table.run.widths.usual),
         )
 
@@ -88,9 +90,9 @@ def row_of(subject: TableSubject, number: int) -> TestRow:
     if not 0 <= number < len(subject.rows):
         raise Refused(404, f"`number` (={number}) must be below {len(subject.rows):,}; choose another test row.")
     truth = subject.truth[number]
-    true = subject.classes[int(truth)] if subject.classes else _plain(truth)
+    true = subject.classes[int(truth)] if subject.classes else _plain(truth, subject)
     return TestRow(number=number, true=true, row=subject.schema.decode(subject.rows[number : number + 1])[0])
 
 
-def _plain(value: Tensor) -> float:
-    return float(f"{float(value):.6g}")
+def _plain(value: Tensor, subject: TableSubject) -> float:
+    return float(to_digits(float(value), 6, subject.target.std))

@@ -9,6 +9,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from tribayes._text import to_digits
 from tribayes.own.columns import NUMBER
 from tribayes.own.own_run import OwnRun, in_units_of
 from tribayes.own.schema import Column, Schema
@@ -98,5 +99,6 @@ def _described(column: Column, part: Tensor) -> dict[str, Any]:
     if column.kind != NUMBER:
         return facts | {"categories": list(column.categories)}
     known = part[:, 0] if not column.missing else part[part[:, 1] == 0, 0]
-    low, high = (float(f"{float(end) * column.std + column.mean:.6g}") for end in (known.min(), known.max()))
+    ends = (float(end) * column.std + column.mean for end in (known.min(), known.max()))
+    low, high = (float(to_digits(end, 6, column.std)) for end in ends)
     return facts | {"low": low, "high": high}

@@ -22,11 +22,13 @@ class FittedTable:
 
     Attributes:
         model: the Bayesian network, in units of the columns' spread; it remembers its likelihood.
-        inputs, targets: these units; None of targets where they are classes.
+        inputs: these units.
+        targets: those of the targets; None where they are classes.
         kl_weight: the weight of the divergence that it was trained with.
         trials: weight → NLL of the rows that it was chosen by, after `tribayes.calibrate`; nats, of scaled targets.
         rows: how many rows trained it.
-        samples, seed: of every prediction.
+        samples: how many networks answer.
+        seed: of their draws.
         conformal: what held-out rows taught about intervals or sets; None where none were held out.
 
     Example:

@@ -38,7 +38,8 @@ class Recipe:
             intervals and sets.
         steps: of training, each time; more where that would be fewer than 20 epochs.
         batch_size: rows per step; more where there are more than 20,000 rows.
-        lr, weight_decay: of the means.
+        lr: of the means, at the start.
+        weight_decay: of the means.
         samples: networks that answer.
         device: to train and predict on, such as "cuda".
 

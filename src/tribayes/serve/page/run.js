@@ -1,7 +1,7 @@
 // The third tab: the run's tables, its training curve, and its test images, filtered.
 
 import { ask, complain, newest } from "./api.js";
-import { chanceOf, fillTable, paint, shape, widthOf } from "./shapes.js";
+import { chanceOf, fillTable, paint, shape, widthOf, writerOf } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -58,8 +58,9 @@ const sureness = (shown) => line(shown.certain ? "quite certain" : "uncertain");
 function rowCard(shown) {
   const cells = Object.entries(shown.row).slice(0, 6).map(([name, value]) => `${name} ${value ?? "not known"}`).join(", ");
   const wrong = shown.interval ? shown.true < shown.interval[0] || shown.true > shown.interval[1] : shown.true !== shown.predicted;
-  const said = shown.interval ? `${shown.predicted} (${shown.interval[0]} to ${shown.interval[1]})` : `${shown.predicted}, ${chanceOf(shown.probability)}`;
-  return [shown.number, line(said), line(`in truth ${shown.true}`, wrong ? "wrong" : ""), sureness(shown), line(cells, "help")];
+  const write = shown.interval ? writerOf(shown.interval) : String, truth = line(`in truth ${write(shown.true)}`, wrong ? "wrong" : "");
+  const said = shown.interval ? `${write(shown.predicted)} (${shown.interval.map(write).join(" to ")})` : `${shown.predicted}, ${chanceOf(shown.probability)}`;
+  return [shown.number, line(said), truth, sureness(shown), line(cells, "help")];
 }
 
 function imageCard(image) {
@@ -70,14 +71,15 @@ function imageCard(image) {
   return [image.number, picture, line(`taken for ${image.predicted}, ${chanceOf(image.probability)}`), truth, sureness(image)];
 }
 
-function drawLearning(curve) {
+// The NLL of values may fall below 0, and does where they are learned well.
+export function drawLearning(curve) {
   const picture = byId("learning"), wide = widthOf(picture), high = 220, left = 44, low = 28;
-  const most = Math.max(...curve.map((each) => each.nll)), last = curve.at(-1)?.iteration ?? 1;
-  const x = (each) => left + (each.iteration / last) * (wide - left - 10), y = (nll) => 34 + (1 - nll / most) * (high - low - 34);
+  const values = curve.map((each) => each.nll), most = Math.max(0, ...values), least = Math.min(0, ...values), last = curve.at(-1)?.iteration ?? 1;
+  const x = (each) => left + (each.iteration / last) * (wide - left - 10), y = (nll) => 34 + ((most - nll) / (most - least || 1)) * (high - low - 34);
   picture.setAttribute("viewBox", `0 0 ${wide} ${high}`);
   picture.replaceChildren();
-  shape(picture, "line", { class: "axis", x1: left, x2: wide - 10, y1: y(0), y2: y(0) });
-  for (const share of [0, 0.5, 1]) shape(picture, "text", { x: left - 6, y: y(share * most) + 4, "text-anchor": "end" }, (share * most).toFixed(2));
+  shape(picture, "line", { class: "axis", x1: left, x2: wide - 10, y1: y(least), y2: y(least) });
+  for (const mark of [least, (least + most) / 2, most]) shape(picture, "text", { x: left - 6, y: y(mark) + 4, "text-anchor": "end" }, mark.toFixed(2));
   shape(picture, "text", { x: wide - 10, y: high - 8, "text-anchor": "end" }, `iteration ${last.toLocaleString("en")}`);
   shape(picture, "text", { x: wide - 10, y: 14, "text-anchor": "end" }, "surprise per training example, nats (NLL)");
   shape(picture, "path", { class: "mean", d: `M${curve.map((each) => `${x(each).toFixed(1)} ${y(each.nll).toFixed(1)}`).join("L")}` });

@@ -55,3 +55,9 @@ export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} 
 
 // A probability in words: rounding makes nothing sure.
 export const chanceOf = (share) => (share > 0.99 ? "over 99 %" : share < 0.01 ? "under 1 %" : percent(share));
+
+// How to write numbers of an interval: to four digits of its width, as what lies far from zero, and close together, needs more.
+export function writerOf([lower, upper]) {
+  const far = Math.max(Math.abs(lower), Math.abs(upper)) / (upper - lower), more = far > 1 && far < Infinity ? Math.floor(Math.log10(far)) : 0;
+  return (value) => value.toLocaleString("en", { maximumSignificantDigits: Math.min(4 + more, 17) });
+}

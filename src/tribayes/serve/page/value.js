@@ -2,7 +2,7 @@
 
 import { showVerdict } from "./answer.js";
 import { say } from "./api.js";
-import { fillTable, paint, percent, shape, widthOf } from "./shapes.js";
+import { fillTable, paint, percent, shape, widthOf, writerOf } from "./shapes.js";
 
 const byId = (id) => document.getElementById(id);
 const MOST_DOTS = 400, HIGH = 130, SIDE = 20, MIDDLE = 55;
@@ -17,13 +17,12 @@ export function showValue(answer) {
 }
 
 const short = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
-const range = ([lower, upper]) => `${short(lower)} to ${short(upper)}`;
 const levelOf = (answer) => `${Number((100 * answer.level).toFixed(1))} %`;
 
 function verdictOf(answer) {
-  const title = `${answer.target}: ${short(answer.prediction)}`;
+  const write = writerOf(answer.interval), title = `${answer.target}: ${write(answer.prediction)}`;
   if (answer.certain === null) return { kind: "none", title: `${title}, says one network`, words: "Being alone, it cannot say how sure it is." };
-  const [lower, upper] = answer.interval.map(short), lies = `It lies between ${lower} and ${upper}, with a probability of ${levelOf(answer)}.`;
+  const [lower, upper] = answer.interval.map(write), lies = `It lies between ${lower} and ${upper}, with a probability of ${levelOf(answer)}.`;
   if (answer.remark) return { kind: "unsure", title: `${title}? Uncertain`, words: `${answer.remark}. ${lies}` };
   if (answer.certain) return { kind: "sure", title: `${title}, quite certain`, words: lies };
   return { kind: "unsure", title: `${title}? Uncertain`, words: `The spread is among the widest 5 %. ${lies}` };
@@ -33,7 +32,7 @@ function drawLine(answer, title) {
   const picture = byId("boxes"), draws = (answer.draws ?? []).slice(0, MOST_DOTS);
   const [low, high] = [Math.min(answer.interval[0], ...draws), Math.max(answer.interval[1], ...draws)];
   const wide = widthOf(picture), room = 0.04 * (high - low || 1), span = high - low + 2 * room;
-  const across = (value) => SIDE + ((value - low + room) / span) * (wide - 2 * SIDE);
+  const write = writerOf(answer.interval), across = (value) => SIDE + ((value - low + room) / span) * (wide - 2 * SIDE);
   picture.setAttribute("viewBox", `0 0 ${wide} ${HIGH}`);
   picture.replaceChildren();
   shape(picture, "title", { id: "boxes-title" }, title);
@@ -51,16 +50,17 @@ function drawLine(answer, title) {
   shape(picture, "line", { class: "axis", x1: SIDE, x2: wide - SIDE, y1: MIDDLE + 46, y2: MIDDLE + 46 });
   for (const [place, anchor] of [[0, "start"], [0.5, "middle"], [1, "end"]]) {
     const value = low - room + place * span;
-    shape(picture, "text", { x: across(value), y: MIDDLE + 66, "text-anchor": anchor }, short(value));
+    shape(picture, "text", { x: across(value), y: MIDDLE + 66, "text-anchor": anchor }, write(value));
   }
 }
 
 function showNumbers(answer) {
   byId("numbers-of").textContent = "what";
   byId("numbers-value").textContent = "value";
-  const rows = [[`the value, to ${levelOf(answer)}`, short(answer.prediction), range(answer.interval)]];
-  if (answer.average) rows.push([`its average, to ${levelOf(answer)}`, short(answer.prediction), range(answer.average)]);
-  if (answer.promised) rows.push(["promised to hold 95 %", short(answer.prediction), range(answer.promised)]);
+  const write = writerOf(answer.interval), range = (bounds) => bounds.map(write).join(" to ");
+  const rows = [[`the value, to ${levelOf(answer)}`, write(answer.prediction), range(answer.interval)]];
+  if (answer.average) rows.push([`its average, to ${levelOf(answer)}`, write(answer.prediction), range(answer.average)]);
+  if (answer.promised) rows.push(["promised to hold 95 %", write(answer.prediction), range(answer.promised)]);
   fillTable(byId("numbers").tBodies[0], rows, [1, 2]);
 }
 

@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def _page(check: bool) -> None:
     results = kept()
-    texts = {PAGE: document(*results), README: with_block(README.read_text("utf-8"), "modern", readme_block(*results))}
+    texts = {PAGE: document(results), README: with_block(README.read_text("utf-8"), "modern", readme_block(results))}
     if not check:
         write_texts(texts)
     elif stale := out_of_date(texts):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from benchmarks.modern import every_arm
 from benchmarks.modern.arms import ARMS
 from benchmarks.modern.figures import Difference, equivalent_text, paired_difference
-from benchmarks.modern.keeping import Ensemble
+from benchmarks.modern.keeping import Ensemble, Kept
 from benchmarks.modern.table import Runs, mean_text
 from pages.markdown import markdown_table
 
@@ -59,8 +59,8 @@ at this length; neither have CIFAR-100, WideResNet and ViT. The defaults were ch
 """
 
 
-def document(every: Mapping[str, Runs], ensembles: Mapping[str, Ensemble]) -> str:
-    cells, together = _of(DATA, every), _of(DATA, ensembles)
+def document(kept: Kept) -> str:
+    cells, together = _of(DATA, kept.runs), _of(DATA, kept.ensembles)
     plain, others = _split(cells)
     settings = next(iter(plain.values()))["settings"]
     parts = [INTRODUCTION.format(**settings), _table(cells, together), NOTES]
@@ -68,7 +68,8 @@ def document(every: Mapping[str, Runs], ensembles: Mapping[str, Ensemble]) -> st
     parts += [_equivalents(others, ensemble) for ensemble in together.values()]
     parts += [_certainty(runs) for runs in others.values()]
     parts += [_corruptions(plain, others), _taus(others)]
-    parts += [every_arm.section(_of(every_arm.DATA, every), _of(every_arm.DATA, ensembles)), MISSING]
+    every = [_of(every_arm.DATA, found) for found in kept]
+    parts += [every_arm.section(*every), MISSING]
     return "\n".join(parts)
 
 
@@ -77,9 +78,9 @@ def _of(data: str, found: Mapping[str, T]) -> dict[str, T]:
     return {cell: one for cell, one in found.items() if cell.startswith(f"{data}-")}
 
 
-def readme_block(every: Mapping[str, Runs], ensembles: Mapping[str, Ensemble]) -> str:
+def readme_block(kept: Kept) -> str:
     """What README says of it: the figures that most ask for, and what of all is beyond the error of the seeds."""
-    cells, together = _of(DATA, every), _of(DATA, ensembles)
+    cells, together = _of(DATA, kept.runs), _of(DATA, kept.ensembles)
     plain, others = _split(cells)
     settings = next(iter(plain.values()))["settings"]
     lines = [

@@ -1,6 +1,7 @@
 """What stays of a folder of runs: their figures, and those of ensembles, which need every member's answers.
 
-The answers themselves are 3 MB a run and are left where they are.
+Of runs that saw no test image, by which settings were chosen, the figures of held-out images stay. The answers
+themselves are 3 MB a run and are left where they are.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,14 +22,27 @@ from tribayes._files import make_folder, read_json, store_json
 KEPT = RESULTS / "modern"
 
 _TOGETHER = "ensembles"  # the folder of what was made of several runs
+_TRIALS = "trials"  # the folder of runs by which settings were chosen, a file for each data set and network
 
 Ensemble = dict[str, Any]  # cell, members, figures, log_likelihoods of 1, 2, … of them
+Trial = dict[str, Any]  # cell, settings, held_out
+
+
+class Kept(NamedTuple):
+    """Tested runs by cell and seed, ensembles by cell, and trials by the beginning of their cells, DATA-NETWORK."""
+
+    runs: dict[str, Runs]
+    ensembles: dict[str, Ensemble]
+    trials: dict[str, list[Trial]]
 
 
 def keep(folder: Path, into: Path = KEPT) -> list[Path]:
-    """Copy the figures of all tested runs of a folder, and add those of its ensembles; returns what was written."""
-    records = [record for record in archive.records(folder) if "test" in record]
-    written = {into / f"{record['name']}.json": record for record in records}
+    """Copy the figures of all runs of a folder, and add those of its ensembles; returns what was written."""
+    every = archive.records(folder)
+    records = [record for record in every if "test" in record]
+    written: dict[Path, Any] = {into / f"{record['name']}.json": record for record in records}
+    for name, trials in _trials(record for record in every if "test" not in record).items():
+        written[into / _TRIALS / f"{name}.json"] = trials
     for cell, runs in by_cell(records).items():
         if len(runs) >= MEMBERS:
             written[into / _TOGETHER / f"{cell}.json"] = _together(folder, cell, runs)
@@ -38,10 +52,19 @@ def keep(folder: Path, into: Path = KEPT) -> list[Path]:
     return list(written)
 
 
-def kept(into: Path = KEPT) -> tuple[dict[str, Runs], dict[str, Ensemble]]:
-    """The runs by cell and seed, and ensembles by cell."""
+def kept(into: Path = KEPT) -> Kept:
+    """What was kept of all folders."""
     together = [read_json(path) for path in sorted((into / _TOGETHER).glob("*.json"))]
-    return by_cell(archive.records(into)), {one["cell"]: one for one in together}
+    trials = {path.stem: read_json(path) for path in sorted((into / _TRIALS).glob("*.json"))}
+    return Kept(by_cell(archive.records(into)), {one["cell"]: one for one in together}, trials)
+
+
+def _trials(records: Iterable[Record]) -> dict[str, list[Trial]]:
+    found: dict[str, list[Trial]] = defaultdict(list)
+    for record in records:
+        name = f"{record['settings']['data']}-{record['settings']['network']}"
+        found[name].append({key: record[key] for key in ("cell", "settings", "held_out")})
+    return dict(found)
 
 
 def by_cell(records: Iterable[Record]) -> dict[str, Runs]:

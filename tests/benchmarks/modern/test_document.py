@@ -17,35 +17,33 @@ def test_the_page_is_what_the_results_say() -> None:
 
 
 def test_another_figure_makes_another_page() -> None:
-    cells, together = kept()
-    changed = copy.deepcopy(cells)
-    for runs in changed.values():
+    found = kept()
+    changed = copy.deepcopy(found)
+    for runs in changed.runs.values():
         for record in runs.values():
             record["test"]["nll"] += 1
-    assert document(changed, together) != PAGE.read_text() == document(cells, together)
+    assert document(changed) != PAGE.read_text() == document(found)
 
 
 def test_a_difference_in_every_seed_is_called_by_its_name() -> None:
-    cells, together = kept()
-    better = copy.deepcopy(cells)
-    for cell, runs in better.items():
+    better = kept()
+    for cell, runs in better.runs.items():
         for seed, record in runs.items():
             record["test"]["error"] = 0.05 + 0.001 * seed - (0 if "plain" in cell else 0.02)
-    page = document(better, together)
+    page = document(better)
     line = next(line for line in page.splitlines() if line.startswith("- better"))
     assert "error % -2.00 [-2.00, -2.00]" in line
 
 
 def test_readme_says_what_is_better_what_is_not_and_what_it_costs() -> None:
-    cells, together = kept()
-    changed = copy.deepcopy(cells)
-    for cell, runs in changed.items():
+    changed = kept()
+    for cell, runs in changed.runs.items():
         for seed, record in runs.items():
             plain = "plain" in cell
             record["test"]["error"] = 0.05 + 0.001 * seed + (0 if plain else 0.02)
             record["test"]["nll"] = 0.2 + 0.001 * seed - (0 if plain else 0.02)
             record["seconds"]["train"] = 10.0 if plain else 12.5
-    block = readme_block(changed, together)
+    block = readme_block(changed)
     better, worse = (block.partition(f"{kind}: ")[2].partition(".")[0] for kind in ("Better", "Worse"))
     assert "NLL" in better.split("; ")
     assert worse == "error %"

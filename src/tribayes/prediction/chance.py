@@ -32,11 +32,13 @@ def coverage_remarks(level: float, covered: float, examples: int) -> list[str]:
     return [f"{held}, {amount} than chance explains: they are too {fault}; {_REMEDY}."]
 
 
-def confidence_remarks(confidence: Tensor, correct: Tensor) -> list[str]:
+def confidence_remarks(confidence: Tensor, correct: Tensor, example: Tensor | None = None) -> list[str]:
     """A sentence where labels are right more or less often than they claim, beyond chance.
 
-    If every label were right with the probability it claims, the number of right ones would have the mean Σ p and the
-    variance Σ p (1 − p).
+    If every label were right with the probability it claims, and by itself, the number of right ones would have a known
+    distribution, by which it is judged: a network that is nearly sure is wrong so seldom that no normal one would do.
+    Pixels and tokens are not right each by itself: `example` says to which example each belongs, and these have to be
+    further off, on average, than they scatter, too.
 
     >>> confidence_remarks(torch.full((100,), 0.9), torch.arange(100) < 88)
     []
@@ -44,12 +46,11 @@ def confidence_remarks(confidence: Tensor, correct: Tensor) -> list[str]:
     Mean confidence is 99.0 %, accuracy 90.0 %, further apart than chance explains: too sure of itself;
     tribayes.calibrate and tribayes.conformalise mend that on held-out examples.
     """
-    claimed, right = confidence.double(), correct.double()
-    deviation = math.sqrt(max(float((claimed * (1 - claimed)).sum()), 1e-12))
-    distance = float((claimed - right).sum()) / deviation
-    if math.erfc(abs(distance) / math.sqrt(2)) >= RARE:
+    claimed, right = confidence.double().clamp(max=1), correct.double()
+    chance = _two_sided(_sum_of_coins(claimed), int(right.sum()))
+    if chance >= RARE or (example is not None and _scatter_chance(claimed - right, example) >= RARE):
         return []
-    fault = "too sure of itself" if distance > 0 else "too unsure of itself"
+    fault = "too sure of itself" if claimed.sum() > right.sum() else "too unsure of itself"
     claim = f"Mean confidence is {percent(float(claimed.mean()), 1)}, accuracy {percent(float(right.mean()), 1)}"
     return [f"{claim}, further apart than chance explains: {fault}; {_REMEDY}."]
 
@@ -62,6 +63,43 @@ def binomial_chance(hits: int, trials: int, probability: float) -> float:
     """
     counts = torch.arange(trials + 1, dtype=torch.float64, device="cpu")
     ways = math.lgamma(trials + 1) - torch.lgamma(counts + 1) - torch.lgamma(trials - counts + 1)
-    chances = (ways + counts * math.log(probability) + (trials - counts) * math.log1p(-probability)).exp()
-    below, above = chances[: hits + 1].sum(), chances[hits:].sum()
-    return min(1.0, 2 * float(torch.minimum(below, above)))
+    return _two_sided((ways + counts * math.log(probability) + (trials - counts) * math.log1p(-probability)).exp(), hits)
+
+
+def _two_sided(chances: Tensor, hits: int) -> float:
+    """That of so many hits or of something rarer on the same side, doubled, by the probability of every number."""
+    return min(1.0, 2 * float(torch.minimum(chances[: hits + 1].sum(), chances[hits:].sum())))
+
+
+def _sum_of_coins(heads: Tensor) -> Tensor:
+    """(n + 1,): the probability of every number of heads of n coins, each with its own.
+
+    Coins are joined by twos, then these, and so on: what two groups show together is the convolution of both.
+    """
+    count = len(heads)
+    laws = torch.stack([1 - heads, heads], dim=-1)  # (groups, numbers of heads)
+    while len(laws) > 1:
+        if len(laws) % 2:
+            nobody = torch.zeros_like(laws[:1])
+            nobody[0, 0] = 1
+            laws = torch.cat([laws, nobody])
+        width = 2 * laws.shape[1] - 1
+        length = 1 << width.bit_length()  # at least the width; transforms are fast at powers of two
+        spectra = torch.fft.rfft(laws, n=length)
+        laws = torch.fft.irfft(spectra[0::2] * spectra[1::2], n=length)[:, :width]
+    return laws[0, : count + 1].clamp(min=0)  # rounding leaves some 1e-16 where nothing should be
+
+
+def _scatter_chance(distances: Tensor, example: Tensor) -> float:
+    """How often sums that scatter as those of the examples do would be as far from zero: Student's, if they were normal.
+
+    A t of v degrees of freedom is nearly as rare as a normal t (1 − 1/(4v)) / √(1 + t²/(2v)), which of few is too small.
+    """
+    sums = distances.new_zeros(int(example.max()) + 1).index_add_(0, example, distances)
+    if (freedom := len(sums) - 1) == 0:
+        return 1.0  # nobody knows how much one example scatters
+    scatter = float(sums.std()) * math.sqrt(len(sums))
+    if scatter == 0:
+        return 0.0
+    t = float(sums.sum()) / scatter
+    return math.erfc(abs(t) * (1 - 1 / (4 * freedom)) / math.sqrt(1 + t * t / (2 * freedom)) / math.sqrt(2))

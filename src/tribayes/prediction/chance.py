@@ -63,7 +63,9 @@ def binomial_chance(hits: int, trials: int, probability: float) -> float:
     """
     counts = torch.arange(trials + 1, dtype=torch.float64, device="cpu")
     ways = math.lgamma(trials + 1) - torch.lgamma(counts + 1) - torch.lgamma(trials - counts + 1)
-    return _two_sided((ways + counts * math.log(probability) + (trials - counts) * math.log1p(-probability)).exp(), hits)
+    return _two_sided(
+        (ways + counts * math.log(probability) + (trials - counts) * math.log1p(-probability)).exp(), hits
+    )
 
 
 def _two_sided(chances: Tensor, hits: int) -> float:
@@ -91,9 +93,9 @@ def _sum_of_coins(heads: Tensor) -> Tensor:
 
 
 def _scatter_chance(distances: Tensor, example: Tensor) -> float:
-    """How often sums that scatter as those of the examples do would be as far from zero: Student's, if they were normal.
+    """How often sums that scatter as those of the examples do would be as far from zero, if they were normal.
 
-    A t of v degrees of freedom is nearly as rare as a normal t (1 − 1/(4v)) / √(1 + t²/(2v)), which of few is too small.
+    Student's t of v degrees of freedom is nearly as rare as a normal t (1 − 1/(4v)) / √(1 + t²/(2v)), or rarer.
     """
     sums = distances.new_zeros(int(example.max()) + 1).index_add_(0, example, distances)
     if (freedom := len(sums) - 1) == 0:

@@ -37,8 +37,8 @@ def confidence_remarks(confidence: Tensor, correct: Tensor, example: Tensor | No
 
     If every label were right with the probability it claims, and by itself, the number of right ones would have a known
     distribution, by which it is judged: a network that is nearly sure is wrong so seldom that no normal one would do.
-    Pixels and tokens are not right each by itself: `example` says to which example each belongs, and these have to be
-    further off, on average, than they scatter, too.
+    Pixels and tokens are not right each by itself: `example` says to which example each belongs, and an example with
+    its average counts as one label. If all of its pixels are right or wrong together that is so, else it scatters less.
 
     >>> confidence_remarks(torch.full((100,), 0.9), torch.arange(100) < 88)
     []
@@ -47,10 +47,12 @@ def confidence_remarks(confidence: Tensor, correct: Tensor, example: Tensor | No
     tribayes.calibrate and tribayes.conformalise mend that on held-out examples.
     """
     claimed, right = confidence.double().clamp(max=1), correct.double()
-    chance = _two_sided(_sum_of_coins(claimed), int(right.sum()))
-    if chance >= RARE or (example is not None and _scatter_chance(claimed - right, example) >= RARE):
+    if example is not None:
+        claimed, right = _means(claimed, example), _means(right, example)
+    sure, count = float(claimed.sum()), round(float(right.sum()), 6)
+    if _two_sided(_sum_of_coins(claimed), math.ceil(count) if count < sure else math.floor(count)) >= RARE:
         return []
-    fault = "too sure of itself" if claimed.sum() > right.sum() else "too unsure of itself"
+    fault = "too sure of itself" if sure > count else "too unsure of itself"
     claim = f"Mean confidence is {percent(float(claimed.mean()), 1)}, accuracy {percent(float(right.mean()), 1)}"
     return [f"{claim}, further apart than chance explains: {fault}; {_REMEDY}."]
 
@@ -92,16 +94,7 @@ def _sum_of_coins(heads: Tensor) -> Tensor:
     return laws[0, : count + 1].clamp(min=0)  # rounding leaves some 1e-16 where nothing should be
 
 
-def _scatter_chance(distances: Tensor, example: Tensor) -> float:
-    """How often sums that scatter as those of the examples do would be as far from zero, if they were normal.
-
-    Student's t of v degrees of freedom is nearly as rare as a normal t (1 − 1/(4v)) / √(1 + t²/(2v)), or rarer.
-    """
-    sums = distances.new_zeros(int(example.max()) + 1).index_add_(0, example, distances)
-    if (freedom := len(sums) - 1) == 0:
-        return 1.0  # nobody knows how much one example scatters
-    scatter = float(sums.std()) * math.sqrt(len(sums))
-    if scatter == 0:
-        return 0.0
-    t = float(sums.sum()) / scatter
-    return math.erfc(abs(t) * (1 - 1 / (4 * freedom)) / math.sqrt(1 + t * t / (2 * freedom)) / math.sqrt(2))
+def _means(values: Tensor, example: Tensor) -> Tensor:
+    """(examples,): the mean over what belongs to each, of those that something belongs to."""
+    _, place, sizes = example.unique(return_inverse=True, return_counts=True)
+    return values.new_zeros(len(sizes)).index_add_(0, place, values) / sizes

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.modern.figures import paired_difference
 from benchmarks.tables.arms import BOOSTING, LEVEL, MAPIE, NGBOOST, OURS, POSTERIOR, QUANTILES
 from benchmarks.tables.cases import SPLITS, TABLES
 from benchmarks.tables.results import Results
@@ -88,9 +89,10 @@ def _in_short(results: Results) -> str:
         splits = results.splits(name)
         if not splits:
             continue
-        least = [_least(splits, key) for key in ("error", "nll")]
-        rows.append([name, _share(_column(splits, OURS, "coverage")), _chance(splits), *least])
+        found = [judge(splits, key) for judge in (_least, _beside) for key in ("error", "nll")]
+        rows.append([name, _share(_column(splits, OURS, "coverage")), _chance(splits), *found])
     header = ["table", f"ours hold, promised {100 * LEVEL:.0f} %", "by chance", "smallest error", "smallest NLL"]
+    header += ["ours beside the others, error", "the same, NLL"]
     return "## In short\n\n" + markdown_table(header, rows) + "\n" + CHANCE
 
 
@@ -101,7 +103,21 @@ def _least(splits: list[dict[str, Any]], key: str) -> str:
     return ", ".join(arm for arm in means if means[arm] == min(means.values())) if len(splits) == SPLITS else "–"
 
 
+def _beside(splits: list[dict[str, Any]], key: str) -> str:
+    """How many arms ours is better or worse than, and how many it cannot be told from, paired over the splits."""
+    known = [{at: split["arms"].get(arm, {}).get(key) for at, split in enumerate(splits)} for arm in ARMS]
+    figures = {arm: {at: x for at, x in one.items() if x is not None} for arm, one in zip(ARMS, known, strict=True)}
+    others = [one for arm, one in figures.items() if arm not in (OURS, POSTERIOR) and one]
+    differences = [paired_difference(figures[OURS], other) for other in others]
+    better, worse = (sum(one.clear and (one.mean < 0) == less for one in differences) for less in (True, False))
+    words = {"better": better, "worse": worse, "within error": len(differences) - better - worse}
+    return ", ".join(f"{word} {count}" for word, count in words.items() if count) or "–"
+
+
 CHANCE = """\
+A smallest mean is not beyond error by itself. *Ours beside the others*: how many of them ours is better or worse than
+beyond a 95 % t-interval of the difference, paired over the splits, and from how many it cannot be told.
+
 *By chance*: the standard error of that figure if the promise were exactly kept, from as many test rows and rows kept
 aside; a row tested in several splits counts as several, so it is a little too small.
 """

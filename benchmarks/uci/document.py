@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.modern.figures import LEVEL, paired_difference, student_quantile
 from benchmarks.uci.recipe import FAMILIES, SAMPLED_NETWORKS, SETS, Recipe
 from benchmarks.uci.results import RESULTS, Measurement, Results, finalists, planned_tests
 
@@ -97,17 +97,15 @@ def _beside_published(chosen: Mapping[str, Measurement], name: str) -> str:
 
 
 def _verdict(chosen: Mapping[str, Measurement]) -> str:
+    """Ours beside what others published, of which only means and errors are known: no splits to pair with."""
     lines = []
-    for rival, what in (
-        (DROPOUT, "The target, dropout's log-likelihood of [3],"),
-        (DROPOUT_TUNED, "The log-likelihood of [4]"),
-    ):
-        published = {name: rival.log_likelihood[name][0] for name in chosen}
-        gaps = {name: round(ours.mean("log_likelihood"), 2) - published[name] for name, ours in chosen.items()}
-        reached = [name for name, gap in gaps.items() if gap > -0.005]  # published with two decimals
-        share = "on all three sets" if len(reached) == len(gaps) else f"on {len(reached)} of {len(gaps)} sets"
-        numbers = ", ".join(f"{name} {_signed(gap)}" for name, gap in gaps.items())
-        lines.append(f"{what} is reached {share} (ours minus theirs, at the two decimals published: {numbers} nats).")
+    for rival, what in ((DROPOUT, "The target, dropout of [3]"), (DROPOUT_TUNED, "Dropout of [4]")):
+        found = [_beside(ours, *rival.log_likelihood[name]) for name, ours in chosen.items()]
+        lines.append(f"- {what}: {'; '.join(f'{name} {one}' for name, one in zip(chosen, found, strict=True))}.")
+    lines.append(
+        "\nThese are log-likelihoods in nats, ours minus theirs ± the standard error of the difference; better or worse"
+        " only beyond its 95 % t-interval. Of the others only means are known, so that splits cannot be paired."
+    )
     weights = ", ".join(f"{name} {ours.recipe.kl_weight:g}" for name, ours in chosen.items())
     lines.append(
         f"\nThe KL weight is not 1 but chosen below: {weights}. So these are tempered posteriors, as in the paper "
@@ -115,6 +113,15 @@ def _verdict(chosen: Mapping[str, Measurement]) -> str:
         "in the same way: " + ", ".join(f"{name} {ours.recipe.noise_factor:g}" for name, ours in chosen.items()) + "."
     )
     return "\n".join(lines) + "\n"
+
+
+def _beside(ours: Measurement, mean: float, error: float) -> str:
+    """The difference to a published mean ± error, and whether it is beyond chance."""
+    count = len(ours.figures)
+    gap, spread = ours.mean("log_likelihood") - mean, math.hypot(ours.standard_error("log_likelihood"), error)
+    clear = count > 1 and abs(gap) > student_quantile(LEVEL, count - 1) * spread
+    word = ("better" if gap > 0 else "worse") if clear else "within error"
+    return f"{_signed(round(gap, 2) + 0.0)} ± {spread:.2f}, {word}"
 
 
 def _caveats(results: Results, chosen: Mapping[str, Measurement]) -> str:
@@ -128,8 +135,11 @@ def _caveats(results: Results, chosen: Mapping[str, Measurement]) -> str:
             f"These are not a first look: recipes chosen without a factor on the noise gave {figures} on the test "
             "rows, and the factor was added to what validation chooses among after that was seen (last section)."
         )
-    gains = ", ".join(f"{name} {_paired(ours, _twin(results, ours))}" for name, ours in chosen.items())
-    lines.append(f"Log-likelihood of tridiagonal minus diagonal, same recipe, paired over the splits: {gains}.")
+    gains = "; ".join(f"{name} {_paired(ours, _twin(results, ours))}" for name, ours in chosen.items())
+    lines.append(
+        "Log-likelihood of tridiagonal minus diagonal, same recipe, paired over the splits, with a 95 % t-interval: "
+        f"{gains}."
+    )
     return " ".join(lines) + "\n"
 
 
@@ -139,10 +149,10 @@ def _twin(results: Results, ours: Measurement) -> Measurement:
 
 
 def _paired(one: Measurement, other: Measurement) -> str:
-    pairs = zip(one.values("log_likelihood"), other.values("log_likelihood"), strict=True)
-    gaps = [a - b for a, b in pairs]
-    error = statistics.stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
-    return f"{_signed(statistics.fmean(gaps))} ± {error:.2f}"
+    ours, theirs = (dict(enumerate(each.values("log_likelihood"))) for each in (one, other))
+    found = paired_difference(ours, theirs)
+    word = ("better" if found.mean > 0 else "worse") if found.clear else "within error"
+    return f"{_signed(found.mean)} ({_signed(found.lower)} to {_signed(found.upper)}), {word}"
 
 
 def _families(results: Results) -> str:

@@ -115,6 +115,17 @@ def test_an_arm_that_could_not_learn_a_split_is_counted_and_wins_nothing(tmp_pat
     assert f"| {arms.BOOSTING} | {arms.OURS}, {arms.BOOSTING} |" in page
 
 
+def test_a_smaller_mean_within_error_is_not_called_better(tmp_path: Path) -> None:
+    results = Results(tmp_path / "tables.json")
+    for split in range(SPLITS):
+        made = entry(0.01 * split, classes=True)  # boosting errs less on every split
+        made["arms"][arms.MAPIE]["error"] += (-0.2, 0.5, 0.1, 0.0, 0.2)[split]  # more on average, but not always
+        made["arms"][arms.MAPIE]["nll"] = 3.0
+        results.add("wine", split, made)
+    page = document(results)
+    assert "| worse 1, within error 1 | better 1, within error 1 |" in page
+
+
 def test_the_page_says_what_was_not_run(tmp_path: Path) -> None:
     results = Results(tmp_path / "tables.json")
     results.add("wine", 0, entry(0.0, True))

@@ -15,9 +15,9 @@ from benchmarks.uci import document as written
 from benchmarks.uci import results as results_file
 from benchmarks.uci.document import document
 from benchmarks.uci.recipe import FAMILIES, SETS, Recipe
-from benchmarks.uci.results import RESULTS, TABLE, Results
+from benchmarks.uci.results import RESULTS, TABLE, Measurement, Results
 from benchmarks.uci.splits import Split, Standardised, load_splits
-from benchmarks.uci.training import Objective, assess, train
+from benchmarks.uci.training import Figures, Objective, assess, train
 
 ROWS, FEATURES, TEST_ROWS, SPLITS = 40, 3, 8, 2
 SHORT = Recipe(steps=6, batch_size=16, kl_weight=0.1)
@@ -179,3 +179,21 @@ def test_tests_need_a_choice_first(data_dir: Path, tmp_path: Path) -> None:
 
 def test_the_document_is_up_to_date() -> None:
     assert document(Results(RESULTS)) == TABLE.read_text(), "run: python -m benchmarks.uci --table"
+
+
+def test_what_is_within_error_is_not_called_better() -> None:
+    """Beside a published mean by both errors, and beside the other family split by split."""
+
+    def measured(family: str, values: list[float]) -> Measurement:
+        figures = tuple(Figures(1.0, value, 0.95, 1.0) for value in values)
+        return Measurement("yacht", family, Recipe(), figures, 0, 1.0)
+
+    ours = measured("tridiagonal", [-1.0, -1.2, -0.8, -1.0])  # −1 ± 0.08
+    assert written._beside(ours, -1.0, 0.0) == "+0.00 ± 0.08, within error"
+    assert written._beside(ours, -1.2, 0.0) == "+0.20 ± 0.08, within error"  # Student's 3.18 errors are 0.26
+    assert written._beside(ours, -1.3, 0.0) == "+0.30 ± 0.08, better"
+    assert written._beside(ours, -1.3, 0.1) == "+0.30 ± 0.13, within error"
+    assert written._beside(ours, -0.7, 0.0) == "−0.30 ± 0.08, worse"
+    alike = measured("diagonal", [-1.1, -1.3, -0.9, -1.11])
+    assert written._paired(ours, alike) == "+0.10 (+0.09 to +0.11), better"
+    assert written._paired(ours, measured("diagonal", [-1.4, -1.3, -0.6, -1.1])).endswith(", within error")

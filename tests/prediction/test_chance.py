@@ -10,6 +10,9 @@ import torch
 import tribayes as tb
 from tests.prediction.models import normal_bound
 from tribayes.prediction.chance import RARE, binomial_chance, confidence_remarks, coverage_remarks
+from tribayes.prediction.predictive import ClassPredictive
+from tribayes.prediction.samples import Drawn
+from tribayes.prediction.source import Kept
 from tribayes.prediction.summary import ClassificationSummary, Coverage, RegressionSummary
 
 
@@ -31,12 +34,59 @@ def test_right_intervals_are_hardly_ever_blamed() -> None:
 
 
 def test_right_confidence_is_blamed_once_in_a_hundred() -> None:
-    """5,000 repetitions of 300 labels, failing by chance once in 10⁶ (and the normal approximation is good enough)."""
+    """5,000 repetitions of 300 labels, failing by chance once in 10⁶."""
     source = torch.Generator().manual_seed(1)
     confidence = 0.5 + 0.5 * torch.rand(5000, 300, generator=source)
     correct = torch.rand(5000, 300, generator=source) < confidence
     blamed = sum(bool(confidence_remarks(p, right)) for p, right in zip(confidence, correct, strict=True))
     assert abs(blamed - 5000 * RARE) <= normal_bound(1e-6) * math.sqrt(5000 * RARE)
+
+
+@pytest.mark.parametrize(("confidence", "count"), [(0.995, 20), (0.999, 100), (0.9999, 1000)])
+def test_labels_that_are_nearly_sure_are_not_blamed_for_one_error(confidence: float, count: int) -> None:
+    """One error among them is no rarity: exactly, the labels that claim so are blamed at most once in a hundred."""
+    claims = torch.full((count,), confidence, dtype=torch.float64)
+    blamed = [bool(confidence_remarks(claims, torch.arange(count) >= wrong)) for wrong in range(6)]
+    chances = [math.comb(count, k) * (1 - confidence) ** k * confidence ** (count - k) for k in range(6)]
+    assert blamed[-1]
+    assert sum(chance for chance, blame in zip(chances, blamed, strict=True) if blame) <= RARE
+
+
+def test_every_label_counts_with_the_probability_it_claims() -> None:
+    """The exact distribution of a sum of coins, beside one put together coin by coin."""
+    heads = torch.rand(37, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    law = torch.ones(1, dtype=torch.float64)
+    for head in heads:
+        law = torch.cat([law * (1 - head), law.new_zeros(1)]) + torch.cat([law.new_zeros(1), law * head])
+    order = torch.arange(37)
+    for right in range(38):
+        chance = min(1.0, 2 * float(min(law[: right + 1].sum(), law[right:].sum())))
+        assert bool(confidence_remarks(heads, order < right)) == (chance < RARE)
+
+
+@pytest.mark.parametrize("together", [1, 5, 100])
+@pytest.mark.parametrize("claim", [0.7, 0.99])
+def test_pixels_that_err_together_are_not_blamed(together: int, claim: float) -> None:
+    """50 images of 100 pixels, so many of them right or wrong at once, as often as they claim; 1,000 repetitions.
+
+    At most once in a hundred; failing by chance once in 10⁶.
+    """
+    source, example = torch.Generator().manual_seed(3), torch.arange(50).repeat_interleave(100)
+    blamed = 0
+    for _ in range(1000):
+        right = torch.rand(50 * 100 // together, generator=source) < claim
+        blamed += bool(confidence_remarks(torch.full((5000,), claim), right.repeat_interleave(together), example))
+    assert blamed <= 1000 * RARE + normal_bound(1e-6) * math.sqrt(1000 * RARE)
+
+
+def test_pixels_that_are_too_sure_are_told_so() -> None:
+    truth = torch.arange(30 * 4 * 4).reshape(30, 4, 4) % 5 == 0  # a fifth is wrong, in every image
+    sure, origin = torch.tensor([0.99, 0.01]).expand(8, 30, 4, 4, 2), Drawn(0, tuple(range(8)))
+    pred = ClassPredictive(Kept(sure), origin)
+    (remark,) = pred.summary(truth.long()).remarks
+    assert "too sure of itself" in remark
+    one = ClassPredictive(Kept(sure[:, :1]), origin)
+    assert one.summary(truth[:1].long()).remarks == ()  # of a single image nobody knows how its pixels hang together
 
 
 @pytest.mark.parametrize(("covered", "word"), [(0.57, "narrow"), (1.0, "wide")])

@@ -81,6 +81,17 @@ def test_sets_hold_the_truth_as_often_as_they_promise(score: str) -> None:
     assert held >= 450 - normal_bound(1e-6) * math.sqrt(500 * 0.9 * 0.1)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_targets_on_the_border_are_inside(dtype: torch.dtype) -> None:
+    """Yes or no as a number, of rows that look alike: the border is where half of them lie, but for rounding."""
+    source, n = torch.Generator().manual_seed(2), 39
+    y = (torch.arange(n) % 2).to(dtype)
+    for mean, spread in torch.rand(300, 2, generator=source, dtype=dtype):
+        pred = values((mean / 2).expand(n), (0.1 + spread).expand(n))
+        lower, upper = tb.conformalise(pred, y).intervals(pred, 0.9)
+        assert ((lower[:, 0] <= y) & (y <= upper[:, 0])).all()
+
+
 def test_classes_are_taken_by_probability_or_until_enough_is_gathered() -> None:
     held_out = torch.tensor([[0.7, 0.2, 0.1]]).expand(9, 3)
     targets = torch.tensor([0, 0, 0, 0, 0, 0, 0, 0, 1])

@@ -32,11 +32,13 @@ def coverage_remarks(level: float, covered: float, examples: int) -> list[str]:
     return [f"{held}, {amount} than chance explains: they are too {fault}; {_REMEDY}."]
 
 
-def confidence_remarks(confidence: Tensor, correct: Tensor) -> list[str]:
+def confidence_remarks(confidence: Tensor, correct: Tensor, example: Tensor | None = None) -> list[str]:
     """A sentence where labels are right more or less often than they claim, beyond chance.
 
-    If every label were right with the probability it claims, the number of right ones would have the mean Σ p and the
-    variance Σ p (1 − p).
+    If every label were right with the probability it claims, and by itself, the number of right ones would have a known
+    distribution, by which it is judged: a network that is nearly sure is wrong so seldom that no normal one would do.
+    Pixels and tokens are not right each by itself: `example` says to which example each belongs, and an example with
+    its average counts as one label. If all of its pixels are right or wrong together that is so, else it scatters less.
 
     >>> confidence_remarks(torch.full((100,), 0.9), torch.arange(100) < 88)
     []
@@ -44,12 +46,13 @@ def confidence_remarks(confidence: Tensor, correct: Tensor) -> list[str]:
     Mean confidence is 99.0 %, accuracy 90.0 %, further apart than chance explains: too sure of itself;
     tribayes.calibrate and tribayes.conformalise mend that on held-out examples.
     """
-    claimed, right = confidence.double(), correct.double()
-    deviation = math.sqrt(max(float((claimed * (1 - claimed)).sum()), 1e-12))
-    distance = float((claimed - right).sum()) / deviation
-    if math.erfc(abs(distance) / math.sqrt(2)) >= RARE:
+    claimed, right = confidence.double().clamp(max=1), correct.double()
+    if example is not None:
+        claimed, right = _means(claimed, example), _means(right, example)
+    sure, count = float(claimed.sum()), round(float(right.sum()), 6)
+    if _two_sided(_sum_of_coins(claimed), math.ceil(count) if count < sure else math.floor(count)) >= RARE:
         return []
-    fault = "too sure of itself" if distance > 0 else "too unsure of itself"
+    fault = "too sure of itself" if sure > count else "too unsure of itself"
     claim = f"Mean confidence is {percent(float(claimed.mean()), 1)}, accuracy {percent(float(right.mean()), 1)}"
     return [f"{claim}, further apart than chance explains: {fault}; {_REMEDY}."]
 
@@ -62,6 +65,36 @@ def binomial_chance(hits: int, trials: int, probability: float) -> float:
     """
     counts = torch.arange(trials + 1, dtype=torch.float64, device="cpu")
     ways = math.lgamma(trials + 1) - torch.lgamma(counts + 1) - torch.lgamma(trials - counts + 1)
-    chances = (ways + counts * math.log(probability) + (trials - counts) * math.log1p(-probability)).exp()
-    below, above = chances[: hits + 1].sum(), chances[hits:].sum()
-    return min(1.0, 2 * float(torch.minimum(below, above)))
+    return _two_sided(
+        (ways + counts * math.log(probability) + (trials - counts) * math.log1p(-probability)).exp(), hits
+    )
+
+
+def _two_sided(chances: Tensor, hits: int) -> float:
+    """That of so many hits or of something rarer on the same side, doubled, by the probability of every number."""
+    return min(1.0, 2 * float(torch.minimum(chances[: hits + 1].sum(), chances[hits:].sum())))
+
+
+def _sum_of_coins(heads: Tensor) -> Tensor:
+    """(n + 1,): the probability of every number of heads of n coins, each with its own.
+
+    Coins are joined by twos, then these, and so on: what two groups show together is the convolution of both.
+    """
+    count = len(heads)
+    laws = torch.stack([1 - heads, heads], dim=-1)  # (groups, numbers of heads)
+    while len(laws) > 1:
+        if len(laws) % 2:
+            nobody = torch.zeros_like(laws[:1])
+            nobody[0, 0] = 1
+            laws = torch.cat([laws, nobody])
+        width = 2 * laws.shape[1] - 1
+        length = 1 << width.bit_length()  # at least the width; transforms are fast at powers of two
+        spectra = torch.fft.rfft(laws, n=length)
+        laws = torch.fft.irfft(spectra[0::2] * spectra[1::2], n=length)[:, :width]
+    return laws[0, : count + 1].clamp(min=0)  # rounding leaves some 1e-16 where nothing should be
+
+
+def _means(values: Tensor, example: Tensor) -> Tensor:
+    """(examples,): the mean over what belongs to each, of those that something belongs to."""
+    _, place, sizes = example.unique(return_inverse=True, return_counts=True)
+    return values.new_zeros(len(sizes)).index_add_(0, place, values) / sizes

@@ -22,6 +22,8 @@ from tribayes.prediction.source import tails
 
 SCORES = ("probability", "cumulative")
 
+_ROUNDINGS = 4  # of a score and of its way back: where many targets are one number, all of them may lie on the border
+
 
 @dataclass(frozen=True)
 class Conformal:
@@ -56,6 +58,7 @@ class Conformal:
         if self.kind != "values":
             raise refusal("pred", pred, "be about classes, as the held-out examples were", "use sets(...)")
         reach = self.threshold(level) * pred.std
+        reach = reach + _ROUNDINGS * torch.finfo(reach.dtype).eps * (pred.mean.abs() + reach)
         return pred.mean - reach, pred.mean + reach
 
     def sets(self, pred: ClassPredictive, level: float = 0.95) -> Tensor:

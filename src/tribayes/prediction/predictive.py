@@ -154,7 +154,8 @@ class ClassPredictive(Predictive):
         judged = self.judged(targets)
         flags = {level: self.certain(level)[judged] for level in levels}
         mean, score = self.class_last[judged], self.uncertainty("entropy")[judged]
-        return ClassificationSummary.of(mean, targets[judged], flags, score, self.sample_count)
+        example = None if self.one_label_each else judged.nonzero()[:, 0]
+        return ClassificationSummary.of(mean, targets[judged], flags, score, self.sample_count, example)
 
     def judged(self, targets: Tensor) -> Tensor:
         """(N, …) bool: which targets count: all but those that are ignored."""

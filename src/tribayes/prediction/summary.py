@@ -92,9 +92,18 @@ class ClassificationSummary:
 
     @classmethod
     def of(
-        cls, mean: Tensor, targets: Tensor, certain: Mapping[float, Tensor], uncertainty: Tensor, samples: int | None
+        cls,
+        mean: Tensor,
+        targets: Tensor,
+        certain: Mapping[float, Tensor],
+        uncertainty: Tensor,
+        samples: int | None,
+        example: Tensor | None = None,
     ) -> ClassificationSummary:
-        """The scores of mean probabilities (N, C), with the examples that are quite certain at each level."""
+        """The scores of mean probabilities (N, C), with the examples that are quite certain at each level.
+
+        Of pixels and tokens `example` (N,) says to which example each belongs.
+        """
         correct = mean.argmax(-1) == targets
         counts = {}
         for level, sure in certain.items():
@@ -109,7 +118,7 @@ class ClassificationSummary:
             ece=metrics.calibration_error(mean, targets),
             error_auroc=metrics.auroc_or_none(uncertainty, ~correct),
             counts=counts,
-            remarks=tuple(confidence_remarks(mean.amax(-1), correct)),
+            remarks=tuple(confidence_remarks(mean.amax(-1), correct, example)),
         )
 
     @classmethod

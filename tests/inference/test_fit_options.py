@@ -110,6 +110,36 @@ def test_the_best_state_is_put_back_where_epochs_run_out_too() -> None:
     assert again == min(scores)
 
 
+@pytest.mark.parametrize("before", [tb.Prior(scale=2.0), tb.Prior(loc="pretrained", scale=2.0)])
+@pytest.mark.parametrize("after", [tb.Prior(scale=0.05), tb.Prior(loc="pretrained", scale=0.05)])
+def test_a_prior_that_a_callback_sets_stays_where_the_best_state_is_put_back(before: tb.Prior, after: tb.Prior) -> None:
+    model, set_to = bayesian("MLP"), dict[str, Tensor]()
+    model.set_prior(before)
+
+    def at_the_end(state: tb.FitState) -> None:
+        if state.epoch == state.epochs:
+            model.set_prior(after)
+            set_to.update(copy.deepcopy(model.priors.state_dict()))
+
+    history = tb.fit(
+        model,
+        elbo(),
+        batches(),
+        sgd(model, lr=0.1),
+        epochs=6,
+        validation=(inputs_of("MLP"), LABELS.roll(1)),
+        patience=6,
+        callbacks=at_the_end,
+        generator=1,
+        progress=False,
+    )
+    scores = [record.nll for record in history.validation]
+    assert min(scores) < scores[-1]
+    again = Validation((inputs_of("MLP"), LABELS.roll(1)), model, OBJECTIVE).nll()
+    assert again == min(scores)
+    assert same_tensors(model.priors.state_dict(), set_to)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

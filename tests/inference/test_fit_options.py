@@ -51,6 +51,37 @@ def test_the_validation_nll_is_that_of_the_averaged_network(monkeypatch: pytest.
             assert Validation(data, model, OBJECTIVE).nll() == pytest.approx(expected, rel=1e-12)
 
 
+class OfNeighbours(nn.Module):
+    """Nodes, and edges between them: no row of edges belongs to one node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2, dtype=torch.float64)
+
+    def forward(self, x: Tensor, edges: Tensor, share: Tensor | float = 1.0) -> Tensor:
+        y: Tensor = self.layer(share * x.index_add(0, edges[:, 1], x[edges[:, 0]]))
+        return y
+
+
+NODES, EDGES = torch.randn(12, 4, dtype=torch.float64), torch.randint(12, (30, 2))
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        tb.Whole((NODES, EDGES)),
+        tb.Whole((NODES, EDGES[:12])),  # as many edges as nodes
+        (NODES, EDGES),
+        {"x": NODES, "edges": EDGES.numpy(), "share": torch.tensor(0.5, dtype=torch.float64)},
+    ],
+)
+def test_what_belongs_together_is_validated_in_one_pass(inputs: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, y = tb.to_bayesian(OfNeighbours(), generator=0), LABELS.repeat(4)
+    expected = Validation([(inputs, y)], model, OBJECTIVE).nll()
+    monkeypatch.setattr(validation, "_CHUNK", 5)
+    assert Validation((inputs, y), model, OBJECTIVE).nll() == expected
+
+
 def test_validation_is_in_evaluation_mode_and_of_plain_networks_too() -> None:
     net = nn.Sequential(nn.Linear(4, 2), nn.Dropout(0.5), nn.BatchNorm1d(2)).double()
     expected = nn.functional.cross_entropy(copy.deepcopy(net).eval()(inputs_of("MLP")), LABELS).item()
@@ -108,6 +139,36 @@ def test_the_best_state_is_put_back_where_epochs_run_out_too() -> None:
     assert min(scores) < scores[-1]
     again = Validation((inputs_of("MLP"), LABELS.roll(1)), model, OBJECTIVE).nll()
     assert again == min(scores)
+
+
+@pytest.mark.parametrize("before", [tb.Prior(scale=2.0), tb.Prior(loc="pretrained", scale=2.0)])
+@pytest.mark.parametrize("after", [tb.Prior(scale=0.05), tb.Prior(loc="pretrained", scale=0.05)])
+def test_a_prior_that_a_callback_sets_stays_where_the_best_state_is_put_back(before: tb.Prior, after: tb.Prior) -> None:
+    model, set_to = bayesian("MLP"), dict[str, Tensor]()
+    model.set_prior(before)
+
+    def at_the_end(state: tb.FitState) -> None:
+        if state.epoch == state.epochs:
+            model.set_prior(after)
+            set_to.update(copy.deepcopy(model.priors.state_dict()))
+
+    history = tb.fit(
+        model,
+        elbo(),
+        batches(),
+        sgd(model, lr=0.1),
+        epochs=6,
+        validation=(inputs_of("MLP"), LABELS.roll(1)),
+        patience=6,
+        callbacks=at_the_end,
+        generator=1,
+        progress=False,
+    )
+    scores = [record.nll for record in history.validation]
+    assert min(scores) < scores[-1]
+    again = Validation((inputs_of("MLP"), LABELS.roll(1)), model, OBJECTIVE).nll()
+    assert again == min(scores)
+    assert same_tensors(model.priors.state_dict(), set_to)
 
 
 @pytest.mark.parametrize(

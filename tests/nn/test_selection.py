@@ -81,7 +81,18 @@ def test_a_normalisation_layer_is_known_by_its_class_and_its_name(norm: nn.Modul
     assert {row["reason"] for name, row in plan.as_dict().items() if name.startswith("1.")} == {"normalisation"}
 
 
-@pytest.mark.parametrize("name", ["BatchNormAct2d", "EvoNorm2dS0a", "LayerNormAct", "T5LayerNorm"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BatchNormAct2d",
+        "EvoNorm2dS0a",
+        "LayerNormAct",
+        "T5LayerNorm",
+        "RmsNorm2dFp32",
+        "RmsNormActFp32",
+        "MambaRMSNormGated",
+    ],
+)
 def test_names_that_other_libraries_give_their_normalisation(name: str) -> None:
     kind = type(name, (nn.Module,), {})
     net = nn.Sequential(nn.Linear(2, 2), kind())

@@ -101,6 +101,17 @@ def test_every_family_can_be_undone(family: str) -> None:
     assert tau == pytest.approx([found.tau_factor * row.tau for row in model.posterior()], rel=1e-4)
 
 
+@pytest.mark.parametrize("likelihood", [tb.Gaussian(0.1), tb.Gaussian(0.1, learned=True), tb.StudentT(scale=0.1)])
+def test_a_noise_that_has_been_moved_since_is_put_back_too(likelihood: tb.Gaussian | tb.StudentT) -> None:
+    model, (x, y) = linear(0.1), regression(0.2, 0.5, 60)
+    before = str(likelihood)
+    found = tb.calibrate(model, x, y, likelihood, samples=10, progress=False)
+    assert found.noise_factor > 2
+    likelihood.double()  # other buffers, as by .to(device)
+    found.undo()
+    assert str(likelihood) == before
+
+
 def test_only_widths_change() -> None:
     x, y = regression(0.2, 0.5, 50)
     model, likelihood = linear(0.1), tb.Gaussian(noise=0.1, learned=True)

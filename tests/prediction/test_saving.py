@@ -306,6 +306,37 @@ def test_tied_weights_are_stored_once(path: Path) -> None:
     assert "model/module.decoder.weight" not in tensors
 
 
+class Words(nn.Module):
+    """A language model whose two ends are one tensor, or two of one shape, as a setting has it."""
+
+    def __init__(self, tied: bool) -> None:
+        super().__init__()
+        self.wte, self.body, self.head = nn.Embedding(9, 6), nn.Linear(6, 6), nn.Linear(6, 9, bias=False)
+        if tied:
+            self.head.weight = self.wte.weight
+
+    def forward(self, words: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.body(self.wte(words)))
+        return logits
+
+
+@pytest.mark.parametrize("where", [None, "wte.*", "body.*"])
+@pytest.mark.parametrize(
+    ("saved", "words"),
+    [
+        (True, "it has apart what was tied: head.weight = wte.weight; build"),
+        (False, "it ties what was apart: head.weight = wte.weight; build"),
+    ],
+)
+def test_a_network_tied_otherwise_is_refused(saved: bool, words: str, where: str | None, path: Path) -> None:
+    tb.save(tb.to_bayesian(Words(saved), where=where), path)
+    again = tb.load(path, Words(saved))
+    assert (again.module.head.weight is again.module.wte.weight) is saved
+    other = Words(not saved)
+    with left_as_it_was(other), pytest.raises(ValueError, match=words):
+        tb.load(path, other)
+
+
 def test_processes_of_one_training_may_all_save(path: Path) -> None:
     """At one time: all but one found the file gone that it was writing."""
     model = tb.to_bayesian(net())

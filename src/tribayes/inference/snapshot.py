@@ -7,9 +7,13 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
+from tribayes.posterior.prior import TensorPrior
+
 
 class Snapshot:
     """A copy of every parameter and buffer of some modules, on their devices.
+
+    But for priors: no training changes them, and one that was set meanwhile stays.
 
     Example:
         >>> layer = nn.Linear(2, 1)
@@ -46,8 +50,10 @@ class Snapshot:
 
     def _tensors(self) -> Iterator[tuple[str, Tensor]]:
         for number, module in enumerate(self._modules):
+            priors = {buffer for part in module.modules() if isinstance(part, TensorPrior) for buffer in part.buffers()}
             for name, value in (*module.named_parameters(), *module.named_buffers()):
-                yield f"{number}.{name}", value
+                if value not in priors:
+                    yield f"{number}.{name}", value
 
 
 class Statistics:

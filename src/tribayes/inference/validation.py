@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from tribayes._arrays import is_array, tensor_of
 from tribayes._errors import check_whole, refusal, wrong_type
 from tribayes.inference.objective import Objective
 from tribayes.inference.snapshot import Snapshot
 from tribayes.nn.answer import counted
-from tribayes.nn.calling import Home, arguments_of, inputs_and_targets
+from tribayes.nn.calling import Home, Whole, arguments_of, inputs_and_targets
 from tribayes.nn.module import BayesianModule
 from tribayes.nn.stage import Stage, sample_model
 from tribayes.posterior.streams import Stream
@@ -74,12 +74,16 @@ def check_batches(argument: str, batches: object) -> None:
 
 
 def _batches(data: HeldOut, dtype: torch.dtype) -> Iterator[Any]:
-    """Of a pair in chunks, of anything else as they come."""
+    """Of a pair in chunks, where every tensor in it has a row for each example; of anything else as they come."""
     if not (isinstance(data, tuple) and len(data) == 2 and not isinstance(data[1], tuple | list)):
         yield from data
         return
     pair = (arguments_of(data[0]), data[1])
     pair = tree_map(lambda leaf: tensor_of("validation", leaf, dtype) if is_array(leaf) else leaf, pair)
+    sizes = {leaf.shape[:1] for leaf in tree_leaves(pair) if isinstance(leaf, Tensor)}
+    if isinstance(data[0], Whole) or len(sizes) > 1:  # a graph and its edges
+        yield pair
+        return
     for start in range(0, len(pair[1]), _CHUNK):
         yield tree_map_only(Tensor, itemgetter(slice(start, start + _CHUNK)), pair)
 

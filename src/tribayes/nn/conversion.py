@@ -31,8 +31,8 @@ Chooser = Callable[[Sequence[str], nn.Parameter], tuple[bool, str]]
 
 # torch's own, known by what they are; _NormBase is the base of batch and instance normalisation
 _NORMALISATIONS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.LocalResponseNorm)
-# other libraries', known by their names: LlamaRMSNorm, FrozenBatchNorm2d, GroupNormAct, LayerNormAct2d, EvoNorm2dS0
-_NORMALISATION = re.compile(r"Norm(\dd)?(Act|Tlu|[BS]\da?)?(\dd)?$")
+# other libraries', by name: LlamaRMSNorm, FrozenBatchNorm2d, LayerNormAct2d, EvoNorm2dS0, RmsNormFp32, RMSNormGated
+_NORMALISATION = re.compile(r"Norm(\dd)?(Act|Tlu|Gated|[BS]\da?)?(\dd)?(Fp32)?$")
 
 
 _COMPUTED = (torch.float64, torch.float32, torch.bfloat16, torch.float16)

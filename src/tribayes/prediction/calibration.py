@@ -22,6 +22,7 @@ from tribayes._errors import refusal, wrong_type
 from tribayes._progress import progress_bar
 from tribayes.inference.likelihood import Categorical, Likelihood
 from tribayes.inference.memory import likelihood_of
+from tribayes.inference.snapshot import Snapshot
 from tribayes.nn.convert import bayesian_modules
 from tribayes.nn.twin import bare
 from tribayes.prediction.answers import likelihood_for, predictive_class
@@ -275,9 +276,9 @@ def _sharpen(likelihood: Likelihood, width: float) -> None:
 
 def _way_back(model: nn.Module, likelihood: Likelihood) -> Callable[[], None]:
     """What puts everything that a calibration changes back to its value now."""
-    raws: list[Tensor] = [raw for module in bayesian_modules(model) for raw in module.family.scale_parameters()]
-    raws += [*likelihood.parameters(), *likelihood.buffers()]
+    raws = [raw for module in bayesian_modules(model) for raw in module.family.scale_parameters()]
     values = [raw.detach().clone() for raw in raws]
+    noise = Snapshot([likelihood])  # by names: moving a module to a device or dtype gives it other buffers
     temperature = getattr(likelihood, "temperature", None)
     calibrations = calibrations_of(model)
 
@@ -287,6 +288,7 @@ def _way_back(model: nn.Module, likelihood: Likelihood) -> Callable[[], None]:
             raw.copy_(value)
         if isinstance(likelihood, Categorical):
             likelihood.temperature = temperature
+        noise.restore()
         remember_calibrations(model, calibrations)
 
     return undo

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from glob import escape
 from typing import Any
 
@@ -178,3 +178,11 @@ def bayesian_paths(model: nn.Module) -> list[tuple[str, BayesianModule]]:
 def shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
     """Name → shape and dtype."""
     return {name: (tuple(value.shape), value.dtype) for name, value in tensors.items()}
+
+
+def ties(pairs: Iterable[tuple[str, object]]) -> set[str]:
+    """Of (name, what it stands for) the names that stand for one and the same: "lm_head.weight = wte.weight"."""
+    groups: dict[object, list[str]] = {}
+    for name, thing in pairs:
+        groups.setdefault(thing, []).append(name)
+    return {" = ".join(sorted(names)) for names in groups.values() if len(names) > 1}

@@ -36,6 +36,7 @@ from tribayes.prediction.saved_form import (
     part_names,
     separate,
     shapes,
+    ties,
     warn_of_other_parts,
 )
 
@@ -255,7 +256,7 @@ def _output_of(path: Path, saved: Any, given: Output) -> Output:
 
 
 def _check_network(path: Path, state: Tensors, facts: Facts, net: nn.Module) -> None:
-    """Refuse a network that differs from the saved one: Bayesian parts, names, shapes and dtypes of its tensors."""
+    """Refuse a network unlike the saved one: in Bayesian parts, in its tensors' names, shapes, dtypes and ties."""
     if any(tensor.is_meta for tensor in (*net.parameters(), *net.buffers())):
         remedy = 'build it on the CPU, and say where the model is to be: device="cuda"'
         raise refusal("net", type(net).__name__, "have memory for its numbers, but is on the meta device", remedy)
@@ -268,13 +269,20 @@ def _check_network(path: Path, state: Tensors, facts: Facts, net: nn.Module) -> 
         requirement = f"be plain, as the one converted before it was saved to {path}, but has the parts {_few(there)}"
         raise refusal("net", type(net).__name__, requirement, "pass the network without Bayesian layers")
     found = net.state_dict()
-    ours = shapes({plain: found[name] for name, plain in network_names(list(found), there).items()})
-    theirs = shapes({plain: state[name] for name, plain in network_names(list(state), paths).items()})
+    our_names, their_names = network_names(list(found), there), network_names(list(state), paths)
+    ours = shapes({plain: found[name] for name, plain in our_names.items()})
+    theirs = shapes({plain: state[name] for name, plain in their_names.items()})
     other = [name for name in ours if name in theirs and ours[name] != theirs[name]]
+    own = [(name, id(p)) for name, p in net.named_parameters(remove_duplicate=False) if name in our_names and p.numel()]
+    our_ties = ties((our_names[name], number) for name, number in own)
+    learned, shared = {our_names[name] for name, _ in own}, facts["shared"]
+    their_ties = ties((plain, shared.get(name, name)) for name, plain in their_names.items() if plain in learned)
     problems = {
         "lacks": sorted(theirs.keys() - ours.keys()),
         "has besides": sorted(ours.keys() - theirs.keys()),
         "has otherwise": [f"{name} ({_form(ours[name])}, saved {_form(theirs[name])})" for name in other],
+        "ties what was apart:": sorted(our_ties - their_ties),
+        "has apart what was tied:": sorted(their_ties - our_ties),
     }
     said = "; ".join(f"it {words} {_few(names)}" for words, names in problems.items() if names)
     if said:

@@ -22,7 +22,7 @@ from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.parametrisation import Rule, guard_means_
 from tribayes.posterior.prior import AnyTensorPrior, TensorPrior, are_relative
 from tribayes.posterior.shards import local, whole
-from tribayes.posterior.streams import Randomness, Seeds, refuse_seeds
+from tribayes.posterior.streams import Randomness, Seeds, without_seeds
 
 Law = TridiagonalNormal | FactorisedNormal
 
@@ -75,9 +75,7 @@ class Family(nn.Module, ABC):
 
     def draw(self, means: Means, randomness: Seeds = None, *, count: Count = None, priors: Priors = None) -> Drawn:
         """One draw of every tensor in its shape and dtype (`count` of them stacked), and KL(q ‖ p) where asked for."""
-        refuse_seeds(randomness)
-        assert not isinstance(randomness, Tensor)
-        sources = plain.sources_of(means, randomness)
+        sources = plain.sources_of(means, without_seeds(randomness))
         laws = self.laws([plain.flat(mean) for mean in means])
         rounds = [
             [
@@ -96,7 +94,7 @@ class Family(nn.Module, ABC):
         return torch.stack([term.to(terms[0].device) for term in terms]).sum()
 
     def sampler(self, means: Means) -> str:
-        """Which implementation draws: "triton", "cpu" or "plain"."""
+        """Which implementation draws: "triton", "cpu", "sharded" or "plain"."""
         del means
         return drawing.PLAIN
 

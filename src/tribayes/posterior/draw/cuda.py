@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tribayes._errors import wrong_type
 from tribayes.posterior.draw.layout import BLOCK, channels_last, rooms
 from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
 from tribayes.posterior.parametrisation import Rule
@@ -51,6 +52,9 @@ def draw(
 def seeds_of(randomness: Seeds, count: int, device: torch.device) -> Tensor:
     """(count,): one per draw, of a generator, or following from a stream without one and without a wait."""
     if isinstance(randomness, Tensor):
+        if randomness.dtype != torch.int64 or randomness.shape != (count,) or randomness.device != device:
+            requirement = f"be a tensor of {count} int64 on {device}, a seed for each draw"
+            raise wrong_type("generator", randomness, requirement, "pass a torch.Generator or an integer seed")
         return randomness
     source = checked(randomness)
     if isinstance(source, Stream):

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from torch import Tensor
 
 from tribayes.posterior.draw import cpu, cuda, plain, sharded
-from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
+from tribayes.posterior.draw.plain import Count, Means, Priors, WeightsAndKL
 from tribayes.posterior.parametrisation import Rule, guard_gamma_, guard_means_
 from tribayes.posterior.prior import AnyTensorPrior, are_relative
 from tribayes.posterior.shards import is_sharded
@@ -43,7 +43,7 @@ def draw(
     count: Count = None,
     priors: Priors = None,
     implementation: str | None = None,
-) -> Drawn:
+) -> WeightsAndKL:
     """Draws of all tensors from N(m, Σ), and with priors the divergence from them.
 
     Args:

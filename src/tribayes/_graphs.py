@@ -18,6 +18,8 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 
+_holders: list[list[object]] = []  # of the recordings under way
+
 
 class CaptureFailed(RuntimeError):
     """Work that no CUDA graph can hold. Torch's generator and allocator are not to be trusted afterwards."""
@@ -71,6 +73,12 @@ def noting_waits(device: torch.device) -> Iterator[list[str]]:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
+def hold(value: object) -> None:
+    """Let the recording that is under way, if any, keep this: a graph reads addresses, and keeps nothing itself."""
+    for holder in _holders:
+        holder.append(value)
+
+
 class Recording:
     """Work on a GPU, recorded. What is made once (by a first run) must have been made before.
 
@@ -85,6 +93,8 @@ class Recording:
         self._graph = torch.cuda.CUDAGraph()
         for generator in generators:
             self._graph.register_generator_state(generator)
+        self._held: list[object] = []  # what was made before, and is read by every replay
+        _holders.append(self._held)
         try:
             with torch.cuda.graph(self._graph, stream=_recording_stream(device)):
                 result = run()
@@ -92,6 +102,8 @@ class Recording:
             raise
         except RuntimeError as error:
             raise CaptureFailed(_first_line(error)) from error
+        finally:
+            _holders.pop()
         # detached: torch would keep the recording's stream for the gradients of later passes
         self.result = tree_map_only(Tensor, Tensor.detach, result)
 

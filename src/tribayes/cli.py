@@ -209,12 +209,8 @@ def report(
     network: Network = None,
 ) -> None:
     """Write the HTML page about a run."""
-    found, path, place, progress = (
-        _opened(run),
-        out or run / "report.html",
-        _device(device, threads),
-        sys.stdout.isatty(),
-    )
+    found, place = _opened(run), _device(device, threads)
+    path, progress = out or run / "report.html", sys.stdout.isatty()
     with _asking(found, place):
         if isinstance(found, OwnRun):
             _say(printable(write_page(found, path, found.network(place, network), samples, progress)))

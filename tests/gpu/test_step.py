@@ -121,6 +121,21 @@ def test_what_is_frozen_for_a_while_stays_for_that_while(optimizer: MakeOptimize
     torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("optimizer", [sgd, fused])
+def test_a_model_that_was_moved_away_and_back_goes_on_learning(optimizer: MakeOptimizer) -> None:
+    """A recording would go on with the places where model and optimizer were."""
+    runs = Run("auto", optimizer=optimizer), Run(False, optimizer=optimizer)
+    losses = []
+    for run in runs:
+        before = run.train(batches(10))
+        run.model.cpu().cuda()
+        during = run.train(batches(10))
+        run.optimizer.load_state_dict(run.optimizer.state_dict())
+        losses.append(torch.cat([before, during, run.train(batches(10))]))
+    assert runs[0].step.captured
+    torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("family", "implementation"),
     [("tridiagonal", None), ("tridiagonal", "plain"), ("diagonal", None), ("mean_field", None)],

@@ -5,7 +5,7 @@ tests/gpu/test_step.py has the same with real graphs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -180,6 +180,39 @@ def test_a_model_of_another_form_is_recorded_anew(change: str, make: Make, recor
         found.append([*before, *during, *one.losses()])
     assert found[0] == pytest.approx(found[1], rel=1e-5)
     assert replays == [STEPS - 3, STEPS - 1, STEPS - 1]
+
+
+def moved(values: Iterable[Tensor]) -> None:
+    """As `model.cpu().cuda()` does with parameters: the same objects, elsewhere in memory."""
+    for value in values:
+        value.data = value.data.clone()
+
+
+def buffers_anew(model: nn.Module) -> None:
+    """As it does with buffers: others in their places."""
+    for part in model.modules():
+        part._buffers |= {name: value.clone() for name, value in part._buffers.items() if value is not None}
+
+
+MOVES: dict[str, Callable[[Training], object]] = {
+    "parameters": lambda training: moved(training.model.parameters()),
+    "buffers": lambda training: buffers_anew(training.model),
+    "the optimizer's state": lambda training: training.optimizer.load_state_dict(training.optimizer.state_dict()),
+}
+
+
+@pytest.mark.parametrize("make", [sgd, adam])
+@pytest.mark.parametrize("move", MOVES)
+def test_what_lies_elsewhere_now_is_recorded_anew(move: str, make: Make, recorded: Any) -> None:
+    """A graph goes on with the places that it was recorded with, whoever holds them by then."""
+    plain, (training, replays) = Training(make), recorded(make)
+    found = []
+    for one in (training, plain):
+        before = one.losses()
+        MOVES[move](one)
+        found.append(before + one.losses())
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    assert replays == [STEPS - 3, STEPS - 1]
 
 
 def test_a_model_that_always_changes_is_no_longer_recorded(recorded: Any) -> None:

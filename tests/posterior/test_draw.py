@@ -22,6 +22,7 @@ from tests.oracle import paper
 from tests.posterior.cases import CASES, assert_agree, law_of, leaf, means, normals
 from tribayes.posterior import FAMILIES, FactorisedNormal, Prior, Stream, TridiagonalNormal, distributions
 from tribayes.posterior.draw import draw, guard_, implementation_for, plain
+from tribayes.posterior.draw.cuda import seeds_of
 from tribayes.posterior.parametrisation import rule_of
 from tribayes.posterior.prior import AnyTensorPrior, BestScale, TensorPrior
 
@@ -541,6 +542,17 @@ def test_draws_come_from_the_seed_or_the_generator(kind: str) -> None:
     assert not torch.equal(by(None), given)
     with pytest.raises(TypeError, match=r"`generator` \(='3'\) must be a torch.Generator, an integer seed or None"):
         by("3")
+
+
+@pytest.mark.parametrize("seeds", [torch.zeros(2), torch.zeros(3, dtype=torch.int64), torch.tensor(5)])
+def test_seeds_for_kernels_are_one_whole_number_for_each_draw(seeds: Tensor) -> None:
+    """The kernels would draw as many networks as there are seeds, whatever was asked for, by the bits of any number."""
+    fine = torch.tensor([5, 7])
+    assert seeds_of(fine, 2, fine.device) is fine
+    with pytest.raises(
+        TypeError, match=r"^`generator` \(=.*\) must be a tensor of 2 int64 on cpu, a seed for each draw"
+    ):
+        seeds_of(seeds, 2, seeds.device)
 
 
 def test_the_guards_throw_coins_of_the_same_source() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import OrderedDict
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import Tensor
 
-from tribayes.posterior.draw import cuda
+from tribayes import _graphs
+from tribayes.posterior.draw import cuda, layout
 from tribayes.posterior.draw.layout import NORMALS, layout_of, normals_of, rooms
 
 
@@ -42,3 +47,30 @@ def test_a_filter_bank_beyond_32_bits_is_left_to_plain_torch(monkeypatch: pytest
     monkeypatch.setattr(cuda, "_STRIDED", filters.numel() - 1)
     assert not cuda.can_draw([filters, torch.zeros(1)], delta)
     assert cuda.can_draw([filters.contiguous(), torch.zeros(1)], delta)
+
+
+def test_a_network_of_hundreds_of_bayesian_modules_has_its_tables_made_once() -> None:
+    """Each is one more copy to the GPU, for which a step would wait."""
+    parts = [torch.zeros(3) for _ in range(300)]
+    first = [layout_of([part], torch.float32) for part in parts]
+    assert all(layout_of([part], torch.float32) is one for part, one in zip(parts, first, strict=True))
+
+
+def test_what_a_recording_reads_stays_as_long_as_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of a model are forgotten where many others came after it; its graph reads them all the same."""
+    monkeypatch.setattr(layout, "_kept", OrderedDict())
+    monkeypatch.setattr(layout, "_MOST", 5)
+    monkeypatch.setattr(_graphs, "_recording_stream", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "graph", lambda *_, **__: nullcontext())
+    mean, others = torch.zeros(5), [torch.zeros(3) for _ in range(5)]
+    read, unread = (weakref.ref(layout_of([mean], dtype).table) for dtype in (torch.float32, torch.bfloat16))
+    recording = _graphs.Recording(lambda: layout_of([mean], torch.float32).total, torch.device("cpu"))
+    for other in others:
+        layout_of([other], torch.float32)
+    assert unread() is None
+    assert read() is not None
+    assert recording.result == 8
+    del recording
+    assert read() is None

@@ -201,10 +201,8 @@ class Categorical(Likelihood):
         return targets.long()
 
     def _misshapen(self, outputs: Tensor, targets: Tensor, expected: torch.Size) -> ValueError:
-        requirement, remedy = (
-            f"have the shape {tuple(expected)} for logits {tuple(outputs.shape)}",
-            "give one class index per example",
-        )
+        requirement = f"have the shape {tuple(expected)} for logits {tuple(outputs.shape)}"
+        remedy = "give one class index per example"
         if outputs.ndim > 2:
             requirement += f" with the classes on axis {self.class_axis}"
             other = "for (N, …, C) pass" if self.class_axis == 1 else "for (N, C, …) pass"

@@ -20,7 +20,7 @@ from tribayes.inference.student import student_cdf
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-class Law(Protocol):
+class NoiseLaw(Protocol):
     """What is asked of the law of an observation; a `torch.distributions.Distribution` with a `cdf` has it all."""
 
     @property
@@ -55,7 +55,7 @@ class Noise(ABC):
     can_widen: ClassVar[bool] = False  # whether it has a scale that `tribayes.calibrate` may change
 
     @abstractmethod
-    def law(self, said: Tensor) -> Law:
+    def law(self, said: Tensor) -> NoiseLaw:
         """The law of D values where a network said (…, numbers · D): all places first, then all scales."""
 
     def widened(self, factor: float) -> Self:
@@ -101,7 +101,7 @@ class NormalNoise(Noise):
 
     scale: float
 
-    def law(self, said: Tensor) -> Law:
+    def law(self, said: Tensor) -> NoiseLaw:
         return _Normal(said, self.scale)
 
     def widened(self, factor: float) -> Self:
@@ -120,7 +120,7 @@ class OwnScaleNoise(Noise):
 
     factor: float = 1.0
 
-    def law(self, said: Tensor) -> Law:
+    def law(self, said: Tensor) -> NoiseLaw:
         places, scales = said.chunk(2, dim=-1)
         return _Normal(places, scales * self.factor)
 
@@ -160,7 +160,7 @@ class StudentTNoise(Noise):
     df: float
     scale: float
 
-    def law(self, said: Tensor) -> Law:
+    def law(self, said: Tensor) -> NoiseLaw:
         return _StudentT(said, self.df, self.scale)
 
     def widened(self, factor: float) -> Self:
@@ -193,7 +193,7 @@ class PoissonNoise(Noise):
 
     whole: ClassVar[bool] = True
 
-    def law(self, said: Tensor) -> Law:
+    def law(self, said: Tensor) -> NoiseLaw:
         return _Poisson(said)
 
     def mean_variance(self, said: Averages) -> Tensor:

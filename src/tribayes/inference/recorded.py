@@ -39,6 +39,7 @@ class RecordedStep:
         self._others = self._fixed()
         modules = list(model.modules())
         self._numbers = [(vars(each), [*_numbers_of(each)]) for each in modules]
+        self._buffers = [(each._buffers, name, value) for each in modules for name, value in each._buffers.items()]
         self._bayesian = [each for each in modules if isinstance(each, BayesianModule)]
         try:
             self._put(self._rates)
@@ -47,7 +48,7 @@ class RecordedStep:
             self._put(given)
         # gradients lie in the graph's memory; a step that was not replayed puts others in their place
         self._gradients = [(parameter, parameter.grad) for group in groups for parameter in group["params"]]
-        self._form = self._form_now()
+        self._form, self._state = self._form_now(), optimizer.state
 
     @property
     def outdated(self) -> bool:
@@ -56,8 +57,12 @@ class RecordedStep:
 
     @property
     def has_other_form(self) -> bool:
-        """Whether the model is otherwise now: its modes and other numbers, its priors, or what learns."""
-        return self._form_now() != self._form
+        """Whether the model is otherwise now: its modes and other numbers, its priors, what learns, or where it lies.
+
+        A model that was moved away and back lies elsewhere; an optimizer that was loaded has another state.
+        """
+        moved = any(held.get(name) is not value for held, name, value in self._buffers)
+        return moved or self._optimizer.state is not self._state or self._form_now() != self._form
 
     def replay(self, batch: tuple[Any, Tensor]) -> ELBOTerms:
         rates = [group["lr"] for group in self._optimizer.param_groups]
@@ -75,7 +80,7 @@ class RecordedStep:
     def _form_now(self) -> list[object]:
         numbers = [held.get(name) for held, names in self._numbers for name in names]
         priors = [module.priors for module in self._bayesian]  # new ones, where they were set
-        learns = [parameter.requires_grad for parameter, _ in self._gradients]
+        learns = [(parameter.requires_grad, parameter.data_ptr()) for parameter, _ in self._gradients]
         return [len(self._optimizer.param_groups), *numbers, *priors, *learns]
 
     def _put(self, rates: Sequence[Tensor | float]) -> None:

@@ -45,10 +45,10 @@ class TrainingStep:
     On a GPU a step is recorded as a CUDA graph, after three that run as they are, which spares the time between its
     launches; numbers are the same. Only the batch, the learning rates and ν are copied in, so schedules of the rate
     and of `kl_weight` go on all the same. A batch of another shape (often the last) is run as it is. Where the model's
-    modes, plain numbers (a share of dropout) or priors change, or what learns (`requires_grad`), the step is recorded
-    anew. Models by `torch.compile` and every torch optimizer can be used; the update is part of the recording where the
-    optimizer reads its rate from the device (SGD with `fused=True`, others with `capturable=True`), else it runs after
-    each replay.
+    modes, plain numbers (a share of dropout) or priors change, or what learns (`requires_grad`), or where it lies in
+    memory, the step is recorded anew. Models by `torch.compile` and every torch optimizer can be used; the update is
+    part of the recording where the optimizer reads its rate from the device (SGD with `fused=True`, others with
+    `capturable=True`), else it runs after each replay.
 
     The returned terms have no graph, for the backward pass is over, and may be overwritten by the next step: read or
     clone them before. On a CPU a loss that is not finite is an error (`NonFiniteLoss`), and nothing of that step is

@@ -34,7 +34,6 @@ _NORMALISATIONS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, n
 # other libraries', by name: LlamaRMSNorm, FrozenBatchNorm2d, LayerNormAct2d, EvoNorm2dS0, RmsNormFp32, RMSNormGated
 _NORMALISATION = re.compile(r"Norm(\dd)?(Act|Tlu|Gated|[BS]\da?)?(\dd)?(Fp32)?$")
 
-
 _COMPUTED = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -156,9 +155,7 @@ def select(module: nn.Module, where: Where) -> list[Candidate]:
     _check_modules(module)
     named: dict[nn.Parameter, list[str]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
-        if isinstance(
-            parameter, UninitializedParameter
-        ):  # random or not: a pass would make it on a copy of the network
+        if isinstance(parameter, UninitializedParameter):  # random or not: a pass would make it on a copy
             raise refusal("net", name, "be initialised", "run one forward pass through the lazy module first")
         named.setdefault(parameter, []).append(name)
     if not named:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from tribayes._errors import check_whole, refusal, wrong_type
+from tribayes._errors import check_module, check_whole, refusal, wrong_type
 from tribayes.nn.conversion import Options, Plan, check_patterns, check_priors, matches, plan_conversion
 from tribayes.nn.own_loss import LossWatch, watch_own_loss
 from tribayes.nn.places import Draw, check_weights, fingerprint, parameter_of, places_of, stack_of
@@ -80,7 +80,7 @@ class BayesianModule(nn.Module):
 
     @property
     def sampler(self) -> str:
-        """What draws the weights, chosen by device and dtype: "triton" on a GPU, "cpu", or "plain" torch."""
+        """What draws the weights, by where they are: "triton" on a GPU, "cpu", "sharded" in parts, or "plain" torch."""
         return self.family.sampler(self._means())
 
     @property
@@ -330,8 +330,7 @@ def _note_state(module: BayesianModule, _: object) -> None:
 
 def plan_for(net: nn.Module, options: Options) -> Plan:
     """What converting this network will do; an error for one that is Bayesian already, in whole or in part."""
-    if not isinstance(net, nn.Module):
-        raise wrong_type("net", net, "be a torch.nn.Module", "pass the network itself")
+    check_module("net", net)
     for name, child in net.named_modules():
         if isinstance(child, BayesianModule):
             where = f"its part {name!r} is" if name else "it is"

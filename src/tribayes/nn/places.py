@@ -13,7 +13,6 @@ from tribayes._errors import refusal, wrong_type
 
 Draw = Mapping[str, Tensor]
 
-_SHOWN = 8  # names in an error
 _REMEDY = "pass what sample_weights() returns"
 
 
@@ -63,13 +62,13 @@ def check_weights(weights: Draw, names: Sequence[str], module: nn.Module) -> Non
             raise refusal("weights", tuple(value.shape), f"have the shape {tuple(shape)} for {name!r}", remedy)
 
 
-def some_of(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str], shown: int = 8) -> str:
     """The first of them, and how many there are.
 
     >>> some_of([f"{layer}.weight" for layer in range(12)])
     '0.weight, 1.weight, 2.weight, 3.weight, 4.weight, 5.weight, 6.weight, 7.weight, … (12 in all)'
     """
-    return ", ".join(names[:_SHOWN]) + (f", … ({len(names)} in all)" if len(names) > _SHOWN else "")
+    return ", ".join(names[:shown]) + (f", … ({len(names)} in all)" if len(names) > shown else "")
 
 
 def stack_of(draw: Draw, means: Mapping[str, Tensor]) -> tuple[int, ...]:

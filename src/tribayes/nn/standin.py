@@ -21,7 +21,7 @@ from tribayes.nn.stage import random_names
 from tribayes.posterior.family import Law
 from tribayes.posterior.shards import whole
 
-Rule = Callable[..., Any]
+OperationRule = Callable[..., Any]
 
 LAYERS = ("linear", "conv1d", "conv2d", "conv3d")  # where a random weight may be used
 
@@ -34,7 +34,9 @@ _LOOKS = {  # what may be asked of a tensor without computing with it
 class StandIn(Tensor):
     """A tensor that stands for a random one. Subclasses say what they know (`rules`) and whom to blame (`chosen`)."""
 
-    rules: ClassVar[Mapping[str, Rule]] = {}  # torch's function, the functional one and the method go by one name
+    rules: ClassVar[
+        Mapping[str, OperationRule]
+    ] = {}  # torch's function, the functional one and the method go by one name
     chosen: ClassVar[tuple[str, str]]  # the argument, and its value, by which the caller chose this
     remedy: ClassVar[str]
 

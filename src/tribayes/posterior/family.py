@@ -18,11 +18,11 @@ from tribayes.posterior import draw as drawing
 from tribayes.posterior import parametrisation
 from tribayes.posterior.distributions import FactorisedNormal, TridiagonalNormal, factorised_divergence
 from tribayes.posterior.draw import plain
-from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
+from tribayes.posterior.draw.plain import Count, Means, Priors, WeightsAndKL
 from tribayes.posterior.parametrisation import Rule, guard_means_
 from tribayes.posterior.prior import AnyTensorPrior, TensorPrior, are_relative
 from tribayes.posterior.shards import local, whole
-from tribayes.posterior.streams import Randomness, Seeds, refuse_seeds
+from tribayes.posterior.streams import Randomness, Seeds, without_seeds
 
 Law = TridiagonalNormal | FactorisedNormal
 
@@ -73,11 +73,11 @@ class Family(nn.Module, ABC):
         """What is learned about correlations."""
         return []
 
-    def draw(self, means: Means, randomness: Seeds = None, *, count: Count = None, priors: Priors = None) -> Drawn:
+    def draw(
+        self, means: Means, randomness: Seeds = None, *, count: Count = None, priors: Priors = None
+    ) -> WeightsAndKL:
         """One draw of every tensor in its shape and dtype (`count` of them stacked), and KL(q ‖ p) where asked for."""
-        refuse_seeds(randomness)
-        assert not isinstance(randomness, Tensor)
-        sources = plain.sources_of(means, randomness)
+        sources = plain.sources_of(means, without_seeds(randomness))
         laws = self.laws([plain.flat(mean) for mean in means])
         rounds = [
             [
@@ -96,7 +96,7 @@ class Family(nn.Module, ABC):
         return torch.stack([term.to(terms[0].device) for term in terms]).sum()
 
     def sampler(self, means: Means) -> str:
-        """Which implementation draws: "triton", "cpu" or "plain"."""
+        """Which implementation draws: "triton", "cpu", "sharded" or "plain"."""
         del means
         return drawing.PLAIN
 
@@ -147,7 +147,9 @@ class Diagonal(Family):
             for mean, tau in zip(means, taus, strict=True)
         ]
 
-    def draw(self, means: Means, randomness: Seeds = None, *, count: Count = None, priors: Priors = None) -> Drawn:
+    def draw(
+        self, means: Means, randomness: Seeds = None, *, count: Count = None, priors: Priors = None
+    ) -> WeightsAndKL:
         return drawing.draw(means, self.delta, self._raw_correlation(), randomness, count, priors, self._implementation)
 
     def divergence(self, means: Means, priors: Sequence[AnyTensorPrior]) -> Tensor:

@@ -77,11 +77,12 @@ def checked(randomness: Randomness) -> torch.Generator | Stream | None:
     return Stream((check_whole("generator", randomness, remedy),))
 
 
-def refuse_seeds(randomness: object) -> None:
-    """Refuse a tensor of seeds where no kernel draws that reads them."""
+def without_seeds(randomness: Seeds) -> Randomness:
+    """Randomness as it is; a tensor of seeds is refused where no kernel draws that reads them."""
     if isinstance(randomness, Tensor):
         remedy = "a tensor of seeds is read by the kernels of a GPU alone"
         raise wrong_type("generator", randomness, "be a torch.Generator, an integer seed or None", remedy)
+    return randomness
 
 
 def generator_of(randomness: Randomness, device: torch.device) -> torch.Generator | None:

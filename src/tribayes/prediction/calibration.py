@@ -32,10 +32,11 @@ from tribayes.prediction.predictive import ClassPredictive, RegressionPredictive
 FEWEST = 30  # held-out examples: with fewer, the best factor is mostly luck
 
 _COARSE = tuple(2.0**power for power in (-3, -2, -1, 0, 1, 2))  # factors on τ to look at first
-_REFINEMENTS = 6  # halvings of the distance between two of them, by golden section
+_REFINEMENTS = 6  # rounds of a golden section between two of them
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _PLACE = "_calibrations"  # the attribute of a model that keeps what was found
-_INNER = 40  # steps of the search for noise or temperature, which needs no network
+_WIDTHS = 1 / 16, 16.0  # where noise factor or temperature are looked for,
+_INNER = 40  # in so many steps, which need no network
 
 
 @dataclass(frozen=True)
@@ -196,17 +197,13 @@ class _Search:
             tried.append(self._candidate(factor))
             advance()
         middle = min(range(len(tried)), key=lambda place: tried[place].mean)
-        low, high = (math.log(tried[max(0, min(place, len(tried) - 1))].factor) for place in (middle - 1, middle + 1))
-        left, right = (self._at(high - _GOLDEN * (high - low)), self._at(low + _GOLDEN * (high - low)))
-        for _ in range(_REFINEMENTS):
-            if left.mean < right.mean:
-                high, right = math.log(right.factor), left
-                left = self._at(high - _GOLDEN * (high - low))
-            else:
-                low, left = math.log(left.factor), right
-                right = self._at(low + _GOLDEN * (high - low))
-            tried += [left, right]
-            advance()
+        low, high = (tried[max(0, min(place, len(tried) - 1))].factor for place in (middle - 1, middle + 1))
+
+        def mean_at(factor: float) -> float:
+            tried.append(self._candidate(factor))
+            return tried[-1].mean
+
+        _smallest(mean_at, low, high, _REFINEMENTS, advance)
         return min(tried, key=lambda candidate: candidate.mean)
 
     def set_tau(self, factor: float) -> None:
@@ -215,13 +212,10 @@ class _Search:
             family.load_state_dict(start)
             family.rescale_(factor)
 
-    def _at(self, logarithm: float) -> _Candidate:
-        return self._candidate(math.exp(logarithm))
-
     def _candidate(self, factor: float) -> _Candidate:
         nll = self._answers(factor)
         free = self.widens or self._temperature
-        width = _smallest(lambda value: float(nll(value).mean())) if free else 1.0
+        width = _smallest(lambda value: float(nll(value).mean()), *_WIDTHS, _INNER) if free else 1.0
         return _Candidate(factor, width, nll(width))
 
     def _answers(self, factor: float) -> Callable[[float], Tensor]:
@@ -251,12 +245,18 @@ def _by_temperature(pred: ClassPredictive, targets: Tensor) -> Callable[[float],
     return nll
 
 
-def _smallest(function: Callable[[float], float]) -> float:
-    """Where a function of one positive number is smallest, between 1/16 and 16, by golden section of its logarithm."""
-    low, high = -math.log(16), math.log(16)
+def _smallest(
+    function: Callable[[float], float],
+    least: float,
+    most: float,
+    rounds: int,
+    advance: Callable[[], None] = lambda: None,
+) -> float:
+    """Where a function of one positive number is smallest between two of them, by golden section of its logarithm."""
+    low, high = math.log(least), math.log(most)
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = function(math.exp(left)), function(math.exp(right))
-    for _ in range(_INNER):
+    for _ in range(rounds):
         if at_left < at_right:
             high, right, at_right = right, left, at_left
             left = high - _GOLDEN * (high - low)
@@ -265,6 +265,7 @@ def _smallest(function: Callable[[float], float]) -> float:
             low, left, at_left = left, right, at_right
             right = low + _GOLDEN * (high - low)
             at_right = function(math.exp(right))
+        advance()
     return math.exp((low + high) / 2)
 
 

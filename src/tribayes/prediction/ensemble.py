@@ -26,7 +26,7 @@ from tribayes.prediction.inputs import Batch, batches_of, given, usual_batch_siz
 from tribayes.prediction.predict import check_options, check_outputs, computing
 from tribayes.prediction.predictive_base import DEFAULT_LEVELS
 from tribayes.prediction.question import Noting, Question
-from tribayes.prediction.sampled import ROWS_REMEDY
+from tribayes.prediction.sampled import check_rows
 from tribayes.prediction.samples import Drawn, numbers_of
 from tribayes.prediction.source import Kept, Reduced, Source, join
 
@@ -129,9 +129,7 @@ class Ensemble(HeldNetwork):
     def _responses(self, batch: Batch) -> Tensor:
         """(S, N, …): what the networks' outputs mean."""
         outputs = self._answers(*batch.arguments, partial(counted, output=self._output))
-        if outputs.ndim < 2 or outputs.shape[1] != (outputs.shape[1] if batch.rows is None else batch.rows):
-            expected = f"return one row for each of its {'' if batch.rows is None else f'{batch.rows} '}inputs"
-            raise refusal("model", tuple(outputs.shape[1:]), expected, ROWS_REMEDY)
+        check_rows(outputs.shape[1:], batch)
         rows = outputs.float() if outputs.dtype.itemsize < 4 else outputs
         return self.likelihood.response(rows.flatten(0, 1)).unflatten(0, outputs.shape[:2])
 

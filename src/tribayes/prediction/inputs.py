@@ -133,11 +133,8 @@ def _batch(inputs: Any, home: Home) -> Batch:
     tensors = Batch(arguments, None).tensors
     for tensor in tensors:
         if tensor.is_meta or tensor.is_quantized:
-            kind, remedy = (
-                f"tensor of {tensor.dtype} on {tensor.device}",
-                "pass one with memory, and x.dequantize() of it",
-            )
-            raise refusal("inputs", kind, "hold plain numbers", remedy)
+            kind = f"tensor of {tensor.dtype} on {tensor.device}"
+            raise refusal("inputs", kind, "hold plain numbers", "pass one with memory, and x.dequantize() of it")
         if not whole and (tensor.is_nested or tensor.layout != torch.strided):
             kind = f"tensor of the layout {tensor.layout}"
             remedy = "pass x.to_dense(), or tb.Whole(...) for what must not be cut"

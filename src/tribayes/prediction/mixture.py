@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
-from tribayes.inference.noise import Law, Noise
+from tribayes.inference.noise import Noise, NoiseLaw
 
 _BISECTIONS = 60  # halves a bracket down to float64 rounding
 _REACH = 10  # deviations beyond the networks where a bracket begins: a normal is within them but for 1e-23
@@ -38,7 +38,7 @@ def mixture_quantile(noise: Noise, said: Tensor, probability: float) -> Tensor:
     return high if noise.whole else (low + high) / 2
 
 
-def _bracket(law: Law, probability: float, whole: bool) -> tuple[Tensor, Tensor]:
+def _bracket(law: NoiseLaw, probability: float, whole: bool) -> tuple[Tensor, Tensor]:
     """Two places, (N, D) each, that have the quantile between them; of counts both are whole."""
     reach = law.stddev * _REACH
     high = (law.mean + reach).amax(0)
@@ -48,7 +48,7 @@ def _bracket(law: Law, probability: float, whole: bool) -> tuple[Tensor, Tensor]
     return _beyond(law, probability, low, -reach.amax(0)), _beyond(law, probability, high, reach.amax(0))
 
 
-def _beyond(law: Law, probability: float, place: Tensor, step: Tensor) -> Tensor:
+def _beyond(law: NoiseLaw, probability: float, place: Tensor, step: Tensor) -> Tensor:
     """A place moved outwards, each step twice the last, until the quantile is on its inner side."""
     for _ in range(_DOUBLINGS):
         reached = law.cdf(place).mean(0)

@@ -34,7 +34,7 @@ from tribayes._errors import refusal
 from tribayes._progress import Advance
 from tribayes.nn.preactivation import WeightNoise, Window, preactivation
 from tribayes.nn.stage import restricted
-from tribayes.nn.standin import LAYERS, RandomWeight, Rule, StandIn, stand_ins
+from tribayes.nn.standin import LAYERS, OperationRule, RandomWeight, StandIn, stand_ins
 from tribayes.posterior.distributions import TridiagonalNormal
 from tribayes.posterior.streams import Stream
 from tribayes.prediction.inputs import Batch
@@ -252,13 +252,13 @@ def _parts(value: Any, operation: str) -> tuple[Any, Tensor]:
     )
 
 
-def _in_place(rule: Rule, inputs: Any, *operands: Any, **named: Any) -> MomentTensor:
+def _in_place(rule: OperationRule, inputs: Any, *operands: Any, **named: Any) -> MomentTensor:
     if not isinstance(inputs, MomentTensor):
         raise ByMoments.refused("a change in place of a fixed tensor", ())
     return inputs.become(rule(inputs, *operands, **named))
 
 
-_ARITHMETIC: dict[str, Rule] = {
+_ARITHMETIC: dict[str, OperationRule] = {
     "add": _add,
     "sub": lambda one, other, *, alpha=1: _add(one, other, alpha=-alpha),
     "mul": _multiply,

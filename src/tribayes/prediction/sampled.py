@@ -26,9 +26,6 @@ from tribayes.prediction.source import together
 
 _WORTH_RECORDING = 16  # passes of a compiled network, from which on a recording pays
 _WARM_UP = 2
-ROWS_REMEDY = (
-    "check its forward method, and which part of its answer counts (`output`); a single example is x.unsqueeze(0)"
-)
 _GROUP = 16  # rows of answers that are brought while the GPU computes as many more
 
 
@@ -69,10 +66,16 @@ class Respondent:
         with self._form:  # not around the draws: it would look at each of their operations
             answer = self.stage.run(draw, *batch.arguments.args, **batch.arguments.kwargs)
             outputs = counted(answer, self.output)
-        if not outputs.ndim or len(outputs) != (len(outputs) if batch.rows is None else batch.rows):
-            expected = f"return one row for each of its {'' if batch.rows is None else f'{batch.rows} '}inputs"
-            raise refusal("model", tuple(outputs.shape), expected, ROWS_REMEDY)
+        check_rows(outputs.shape, batch)
         return outputs
+
+
+def check_rows(shape: torch.Size, batch: Batch) -> None:
+    """Refuse an answer of this shape that has not a row for each example."""
+    if not shape or shape[0] != (shape[0] if batch.rows is None else batch.rows):
+        expected = f"return one row for each of its {'' if batch.rows is None else f'{batch.rows} '}inputs"
+        remedy = "check its forward method, and which part of its answer counts (`output`)"
+        raise refusal("model", tuple(shape), expected, f"{remedy}; a single example is x.unsqueeze(0)")
 
 
 class SampledNetworks(Respondent):

@@ -21,6 +21,7 @@ from tribayes.inference.values import HeteroscedasticGaussian, Poisson, StudentT
 from tribayes.nn.answer import Output
 from tribayes.nn.conversion import Options
 from tribayes.nn.module import BayesianModule
+from tribayes.nn.places import some_of
 from tribayes.nn.twin import plain_name
 from tribayes.posterior.family import FAMILIES, Family
 from tribayes.posterior.prior import AnyPrior, BestScale, Prior, RelativePrior, TensorPrior
@@ -123,7 +124,7 @@ def warn_of_other_parts(file: str, saved: Mapping[str, str], net: nn.Module) -> 
         if saved.get(path) != found.get(path)
     ]
     if saved and other:
-        few = ", ".join(other[:4]) + (f", … ({len(other)} in all)" if len(other) > 4 else "")
+        few = some_of(other, shown=4)
         text = (
             f"the network has the weights of the one in {file}, but other parts: {few}; it may compute something else"
         )

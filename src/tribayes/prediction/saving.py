@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import check_module, refusal, wrong_type
 from tribayes._files import path_of
 from tribayes._tensor_files import plain_values, read_tensors, unusable, write_tensors
 from tribayes.inference.likelihood import Likelihood
@@ -18,6 +18,7 @@ from tribayes.inference.memory import likelihood_of, remember
 from tribayes.nn.answer import Output, check_output, remember_output, remembered_output
 from tribayes.nn.convert import bayesian_modules, copied
 from tribayes.nn.module import BayesianModule
+from tribayes.nn.places import some_of
 from tribayes.nn.sharded import check_unsharded
 from tribayes.nn.twin import bare, plain_name
 from tribayes.posterior.family import FAMILIES, Family
@@ -136,8 +137,7 @@ def load(
         ('weight', 'bias')
     """
     path = path_of("path", path)
-    if not isinstance(net, nn.Module):
-        raise wrong_type("net", net, "be a torch.nn.Module", "pass a network of the architecture that was saved")
+    check_module("net", net, "pass a network of the architecture that was saved")
     for name, kind in (("family", family), ("likelihood", likelihood)):
         if kind is not None and not isinstance(kind, type):
             raise wrong_type(name, kind, "be a class", "pass the class itself, not an object of it")
@@ -310,4 +310,4 @@ def _form(shape_and_dtype: tuple[tuple[int, ...], torch.dtype]) -> str:
 
 
 def _few(names: list[str]) -> str:
-    return ", ".join(names[:4]) + (f", … ({len(names)} in all)" if len(names) > 4 else "") if names else "none"
+    return some_of(names, shown=4) or "none"

@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from torch import Tensor
 
 from tribayes.posterior.draw import cpu, cuda, plain, sharded
-from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
+from tribayes.posterior.draw.plain import Count, Means, Priors, WeightsAndKL
 from tribayes.posterior.parametrisation import Rule, guard_gamma_, guard_means_
 from tribayes.posterior.prior import AnyTensorPrior, are_relative
 from tribayes.posterior.shards import is_sharded
-from tribayes.posterior.streams import Randomness, Seeds, refuse_seeds
+from tribayes.posterior.streams import Randomness, Seeds, without_seeds
 
 PLAIN, CPU, TRITON, SHARDED = "plain", "cpu", "triton", "sharded"
 
@@ -43,7 +43,7 @@ def draw(
     count: Count = None,
     priors: Priors = None,
     implementation: str | None = None,
-) -> Drawn:
+) -> WeightsAndKL:
     """Draws of all tensors from N(m, Σ), and with priors the divergence from them.
 
     Args:
@@ -58,18 +58,14 @@ def draw(
     """
     chosen = implementation or implementation_for(means, delta, gamma)
     if chosen == SHARDED:
-        refuse_seeds(randomness)
-        assert not isinstance(randomness, Tensor)
-        return sharded.draw(means, delta, gamma, randomness, count, priors)
+        return sharded.draw(means, delta, gamma, without_seeds(randomness), count, priors)
     if len(set(are_relative(priors or ()))) == 2:  # both kinds in one network: no one pass for them
         weights, _ = draw(means, delta, gamma, randomness, count, None, chosen)
         return weights, plain.divergence_of(means, delta, gamma, priors or ())
     if chosen == TRITON:
         return cuda.draw(means, delta, gamma, randomness, count, priors)
-    refuse_seeds(randomness)
-    assert not isinstance(randomness, Tensor)
     take = cpu.draw if chosen == CPU else plain.draw
-    return take(means, delta, gamma, randomness, count, priors)
+    return take(means, delta, gamma, without_seeds(randomness), count, priors)
 
 
 def divergence_of(means: Means, delta: Tensor, gamma: Tensor, priors: Sequence[AnyTensorPrior]) -> Tensor:

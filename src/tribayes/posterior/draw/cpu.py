@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from tribayes.posterior.draw import plain
-from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
+from tribayes.posterior.draw.plain import Count, Means, Priors, WeightsAndKL
 from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness
 
@@ -43,7 +43,7 @@ def can_draw(means: Sequence[Tensor], delta: Tensor, gamma: Tensor) -> bool:
 
 def draw(
     means: Means, delta: Tensor, gamma: Tensor, randomness: Randomness, count: Count = None, priors: Priors = None
-) -> Drawn:
+) -> WeightsAndKL:
     """As `tribayes.posterior.draw.draw`, from the same normals as the plain one."""
     sources = plain.sources_of(means, randomness)
     rows = [mean.reshape(-1) for mean in means]

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tribayes._errors import wrong_type
 from tribayes.posterior.draw.layout import BLOCK, channels_last, rooms
-from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
+from tribayes.posterior.draw.plain import Count, Means, Priors, WeightsAndKL
 from tribayes.posterior.parametrisation import Rule
 from tribayes.posterior.prior import TensorPrior
 from tribayes.posterior.streams import Randomness, Seeds, Stream, checked
@@ -34,7 +35,7 @@ def can_draw(means: Means, delta: Tensor) -> bool:
 
 def draw(
     means: Means, delta: Tensor, gamma: Tensor, randomness: Seeds, count: Count = None, priors: Priors = None
-) -> Drawn:
+) -> WeightsAndKL:
     """As `tribayes.posterior.draw.draw`. The draws lie in memory as their means do; under autocast in its dtype."""
     seeds = seeds_of(randomness, count or 1, delta.device)
     fixed = [prior for prior in priors or () if isinstance(prior, TensorPrior)]  # all of them, or none
@@ -51,6 +52,9 @@ def draw(
 def seeds_of(randomness: Seeds, count: int, device: torch.device) -> Tensor:
     """(count,): one per draw, of a generator, or following from a stream without one and without a wait."""
     if isinstance(randomness, Tensor):
+        if randomness.dtype != torch.int64 or randomness.shape != (count,) or randomness.device != device:
+            requirement = f"be a tensor of {count} int64 on {device}, a seed for each draw"
+            raise wrong_type("generator", randomness, requirement, "pass a torch.Generator or an integer seed")
         return randomness
     source = checked(randomness)
     if isinstance(source, Stream):

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from tribayes._errors import refusal
+from tribayes._graphs import hold
 
 BLOCK = 2048  # entries a program works on
 _GAP = 4  # normals left unused before every tensor, and what the kernels make at once
 NORMALS = 2**33  # of one draw: the kernels count pairs of them in 32 bits, and would begin anew
-_MOST = 64  # layouts: a model needs one, which changes only when its parameters move in memory
+_MOST = 1024  # tables: a Bayesian module needs a few, of other ones where its tensors move, and a network has many
 _BYTES = 16  # a draw begins at a multiple of them: for weights that do not, cuDNN has kernels 14 times as slow
 
 Made = TypeVar("Made")
@@ -51,6 +52,7 @@ def _once(key: Hashable, make: Callable[[], Made]) -> Made:
             _kept.popitem(last=False)
     _kept.move_to_end(key)
     made: Made = _kept[key]
+    hold(made)
     return made
 
 

@@ -22,12 +22,12 @@ Means = Sequence[Tensor]
 Count = int | None  # of draws; None for one, without a leading axis
 Priors = Sequence[AnyTensorPrior] | None
 Sums = Callable[[Means, Sequence[TensorPrior]], Tensor]
-Drawn = tuple[list[Tensor], Tensor | None]  # the weights, and KL(q ‖ p) where priors were given
+WeightsAndKL = tuple[list[Tensor], Tensor | None]  # the weights, and KL(q ‖ p) where priors were given
 
 
 def draw(
     means: Means, delta: Tensor, gamma: Tensor, randomness: Randomness, count: Count = None, priors: Priors = None
-) -> Drawn:
+) -> WeightsAndKL:
     """As `tribayes.posterior.draw.draw`."""
     sources = sources_of(means, randomness)
     rounds = [weights_from(means, delta, gamma, normals_for(means, sources)) for _ in range(count or 1)]

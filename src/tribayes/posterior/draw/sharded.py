@@ -16,7 +16,7 @@ from torch import Tensor
 from tribayes.posterior import shards
 from tribayes.posterior.distributions import multiplicative_sums
 from tribayes.posterior.draw import plain
-from tribayes.posterior.draw.plain import Count, Drawn, Means, Priors
+from tribayes.posterior.draw.plain import Count, Means, Priors, WeightsAndKL
 from tribayes.posterior.parametrisation import Rule, guard_gamma_, guard_means_
 from tribayes.posterior.prior import AnyTensorPrior, TensorPrior
 from tribayes.posterior.streams import Randomness, standard_normals
@@ -24,7 +24,7 @@ from tribayes.posterior.streams import Randomness, standard_normals
 
 def draw(
     means: Means, delta: Tensor, gamma: Tensor, randomness: Randomness, count: Count = None, priors: Priors = None
-) -> Drawn:
+) -> WeightsAndKL:
     """As `tribayes.posterior.draw.draw`; to be called by all processes together. The weights are whole."""
     shards.check_all_sharded([*means, delta, gamma])
     source = shards.common_generator(randomness, means[0])

@@ -34,9 +34,7 @@ _LOOKS = {  # what may be asked of a tensor without computing with it
 class StandIn(Tensor):
     """A tensor that stands for a random one. Subclasses say what they know (`rules`) and whom to blame (`chosen`)."""
 
-    rules: ClassVar[
-        Mapping[str, OperationRule]
-    ] = {}  # torch's function, the functional one and the method go by one name
+    rules: ClassVar[Mapping[str, OperationRule]] = {}  # torch's function, its functional twin and the method share one
     chosen: ClassVar[tuple[str, str]]  # the argument, and its value, by which the caller chose this
     remedy: ClassVar[str]
 

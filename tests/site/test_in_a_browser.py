@@ -146,6 +146,15 @@ def test_commands_are_read_without_scrolling(browser: WebDriver, site: Path, add
     assert found > 6
 
 
+def test_names_at_the_head_of_a_table_stay_whole(browser: WebDriver, address: str) -> None:
+    seen(browser, *LAPTOP)
+    browser.get(f"{address}/likelihoods.html")
+    lines = "return [...document.querySelectorAll('th code')].map((e) => [e.innerText, e.getClientRects().length])"
+    found = browser.execute_script(lines)
+    assert len(found) > 3
+    assert [name for name, count in found if count > 1] == []
+
+
 def test_light_and_dark_are_those_of_the_system_until_one_is_chosen(
     browser: WebDriver, address: str, tmp_path: Path
 ) -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pages.markdown import markdown_table
-from tribayes._text import format_table, level_text, minus, number, percent
+from tribayes._text import figures, format_table, level_text, minus, number, percent
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,25 @@ def test_a_number_has_the_digits_it_needs(value: float, text: str) -> None:
 )
 def test_decimals_can_be_told(value: float, decimals: int, text: str) -> None:
     assert number(value, decimals) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (23_307.4, "23,310"),
+        (-1_234_567.0, "-1,235,000"),
+        (9_999.6, "10,000"),
+        (2_331.2, "2331"),
+        (8.13249, "8.132"),
+        (0.8, "0.8"),
+        (0.0000123456, "1.235e-05"),
+        (2.5e15, "2.5e+15"),
+        (math.inf, "inf"),
+        (math.nan, "nan"),
+    ],
+)
+def test_a_size_is_written_without_powers_of_ten(value: float, text: str) -> None:
+    assert figures(value) == text
 
 
 def test_shares_and_levels_are_percentages() -> None:

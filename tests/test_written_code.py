@@ -35,6 +35,7 @@ NEEDED = {  # by pages, beyond torch
     "docs/five-minutes.md": ["sklearn"],
     "docs/guides/fine-tuning.md": ["sklearn"],
     "docs/guides/language-models.md": ["transformers", "peft"],
+    "docs/guides/tables.md": ["sklearn"],
     "docs/guides/trust.md": ["sklearn", "matplotlib"],
     "docs/guides/regression.md": ["matplotlib"],
 }

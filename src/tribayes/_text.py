@@ -49,6 +49,16 @@ def to_digits(value: float, digits: int, spread: float) -> str:
     return f"{value:.{min(digits + more, 17)}g}"  # 17 tell all floats apart
 
 
+def figures(value: float, digits: int = 4) -> str:
+    """A number to so many digits, as people write it: without powers of ten as long as they can count its places.
+
+    >>> figures(23307.4), figures(8.13249), figures(0.00012), figures(2.5e15)
+    ('23,310', '8.132', '0.00012', '2.5e+15')
+    """
+    text = f"{value:.{digits}g}"
+    return f"{float(text):,.0f}" if "e+" in text and abs(value) < 1e9 else text
+
+
 def percent(share: float, decimals: int = 0) -> str:
     """A share as a percentage, such as '2.1 %'."""
     return f"{100 * share:.{decimals}f} %"

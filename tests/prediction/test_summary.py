@@ -132,6 +132,14 @@ def test_a_regression_has_rows_too() -> None:
         assert row.meaning
 
 
+def test_large_values_are_written_as_people_write_them() -> None:
+    """Prices of houses: an error of 2.331e+04 is read by nobody."""
+    draws = 1e5 * (torch.zeros(20, 4, 1) + torch.linspace(-1, 1, 20).reshape(20, 1, 1))
+    rows = values(draws).summary(torch.full((4,), 23_307.0)).rows()
+    assert rows[0].value == "23,310"
+    assert not any("e+" in row.value for row in rows)
+
+
 def test_it_says_where_a_prediction_comes_from() -> None:
     assert origin(1600) == "1,600 sampled networks"
     assert origin(1) == "1 sampled network"

@@ -336,6 +336,8 @@ def test_the_gallery_shows_what_was_asked_for(client: TestClient, subject: Subje
             assert all(image["certain"] for image in images)
         if kind == "most uncertain":
             assert [image["entropy"] for image in images] == sorted((each["entropy"] for each in images), reverse=True)
+    found = client.get("/api/gallery", params={"kind": "all", "limit": 5}).json()
+    assert (len(found["images"]), found["found"]) == (5, len(subject.labels))  # that there are more, one has to be told
     fours = client.get("/api/gallery", params={"kind": "all", "true": "4", "limit": 60}).json()["images"]
     assert [image["number"] for image in fours] == (subject.labels == 4).nonzero().flatten().tolist()[:60]
     refused(client.get("/api/gallery", params={"predicted": "ten"}), 422, "`predicted` (='ten') must be a class")

@@ -159,6 +159,7 @@ def test_points_are_fitted(page: WebDriver, picture: Callable[[str], None]) -> N
 def test_the_test_images_are_shown_and_can_be_asked_about(page: WebDriver, picture: Callable[[str], None]) -> None:
     press(page, "#tab-run")
     assert len(until(lambda: page.find_elements(By.CSS_SELECTOR, "#gallery button"))) == 24
+    assert the(page, "gallery-status").text == "The first 24 of 360 shown. Choose one to ask about it."
     assert "test error" in the(page, "scores").text
     picture("run")
     page.find_element(By.CSS_SELECTOR, "#filter [name=true]").send_keys("4")
@@ -173,6 +174,18 @@ def test_the_test_images_are_shown_and_can_be_asked_about(page: WebDriver, pictu
     assert the(page, "panel-draw").is_displayed()
     until(lambda: "Uncertain" in verdict(page))
     picture("unsure")
+
+
+def test_of_a_large_test_the_page_says_what_was_looked_at(page: WebDriver) -> None:
+    words = page.execute_async_script(
+        """const done = arguments[0], run = {test_images: 10000}, of = 1000;
+        import("/page/run.js").then(({counted}) => {
+          const whole = counted({test_rows: 40}, {of: 40, found: 40}, 40);
+          done([counted(run, {of, found: 1000}, 24), counted(run, {of, found: 3}, 3), whole]);
+        }, (error) => done(String(error)));"""
+    )
+    rest = "Only the first 1,000 of the test were asked about."
+    assert words == [f"The first 24 of 1,000 shown. {rest}", f"3 shown. {rest}", "40 shown."]
 
 
 def test_keys_alone_draw_and_ask(page: WebDriver) -> None:

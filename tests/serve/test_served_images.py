@@ -34,6 +34,8 @@ def test_it_begins_with_a_test_image_and_sees_it_as_it_is(
     page = opened(browser, photos.address)
     until(lambda: "certain" in verdict(page).lower())
     assert "Test image 0" in the(page, "source").text
+    around = the(page, "most-doubt").find_element(By.XPATH, "..").get_attribute("textContent") or ""
+    assert "among 2 classes is 0.69" in around
     differ = page.execute_async_script(
         """const look = async () => {
           const {ask} = await import('/page/api.js'), {png} = await ask('/api/test/0'), image = new Image();

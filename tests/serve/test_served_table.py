@@ -56,9 +56,16 @@ def test_a_form_asks_and_its_test_rows_fill_it(
     colour.send_keys("r")
     until(lambda: verdict(page) != before)
     settled(page)
+    assert "outside what it learned from" in height.accessible_name  # all rows are of people above 140
+    words = the(page, "doubt").get_attribute("aria-label") or ""
+    assert "the row" in words
+    assert "image" not in words
     picture(f"table-{target}")
     press(page, "input[value=mean]")
     until(lambda: "cannot say how sure it is" in verdict(page))
+    height.send_keys(Keys.CONTROL, "a")
+    height.send_keys("171")
+    assert "outside" not in height.accessible_name
     height.send_keys(Keys.CONTROL, "a")
     height.send_keys("1e300")
     until(lambda: "must lie within 1,000,000 standard deviations" in the(page, "trouble").text)

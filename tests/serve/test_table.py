@@ -137,6 +137,8 @@ def test_the_gallery_shows_what_was_asked_for(client: TestClient) -> None:
     assert [row["number"] for row in shown["all"]] == list(range(40))
     assert all(row["certain"] for row in shown["quite certain"] + shown["confidently wrong"])
     assert len(shown["most uncertain"]) == 40
+    found = client.get("/api/gallery", params={"kind": "all", "limit": 5}).json()
+    assert (len(found["rows"]), found["found"]) == (5, 40)
     for row in shown["all"]:
         value = row["interval"] is not None
         wrong = (

@@ -26,6 +26,22 @@ def test_what_correlation_buys_is_what_was_measured() -> None:
     assert compared > 15
 
 
+def test_where_the_correlation_was_worse_on_regressions_is_said() -> None:
+    """Bold is beyond its interval; the difference is ours minus the diagonal one's, and smaller NLL is better."""
+    name, *cells = next(row for row in rows("regressions.md") if row[0] == "ours, diagonal" and "[" in row[1])
+    worse = [cell.strip("*") for cell in cells[::2] if cell.startswith("**+")]
+    said = next(
+        measured for question, measured, *_ in rows("understanding/what-it-buys.md") if "three small" in question
+    )
+    assert worse, f"{name}: the page says that it is worse on one"
+    assert all(cell in said for cell in worse)
+    likelihoods = next(row[1] for row in rows("understanding/what-it-buys.md") if "20 splits" in row[0])
+    quoted = re.findall(r"\w+ [+−][\d.]+ ± [\d.]+", likelihoods)
+    assert len(quoted) == 3
+    source = (DOCS / "uci.md").read_text().partition("tridiagonal minus diagonal")[2].partition("\n")[0]
+    assert [part for part in quoted if part not in source] == []
+
+
 def test_the_guide_on_speed_has_the_times_of_a_step() -> None:
     """What a training step costs beside the plain network's, from the least to the most."""
     guide = (DOCS / "guides/speed.md").read_text()

@@ -133,6 +133,28 @@ def test_quoted_messages_are_read_without_scrolling(browser: WebDriver, address:
     assert wraps == "pre", "formulas keep their lines"
 
 
+def test_commands_are_read_without_scrolling(browser: WebDriver, site: Path, address: str) -> None:
+    seen(browser, *LAPTOP)
+    block = "[...document.querySelectorAll('.language-sh code')]"
+    cut = f"return {block}.map((e) => [e.scrollWidth - e.clientWidth, e.innerText])"
+    found = 0
+    for page in sorted(site.rglob("*.html")):
+        browser.get(f"{address}/{page.relative_to(site)}")
+        blocks = browser.execute_script(cut)
+        assert [words for more, words in blocks if more > 0] == [], page.name
+        found += len(blocks)
+    assert found > 6
+
+
+def test_names_at_the_head_of_a_table_stay_whole(browser: WebDriver, address: str) -> None:
+    seen(browser, *LAPTOP)
+    browser.get(f"{address}/likelihoods.html")
+    lines = "return [...document.querySelectorAll('th code')].map((e) => [e.innerText, e.getClientRects().length])"
+    found = browser.execute_script(lines)
+    assert len(found) > 3
+    assert [name for name, count in found if count > 1] == []
+
+
 def test_light_and_dark_are_those_of_the_system_until_one_is_chosen(
     browser: WebDriver, address: str, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from tribayes._errors import is_number, refusal
-from tribayes._text import format_table, level_text, percent, printable
+from tribayes._text import figures, format_table, level_text, percent, printable
 from tribayes.distributed.processes import processes
 from tribayes.nn.module import BayesianModule
 from tribayes.own.own_run import LEVEL, SAMPLES, OwnRun, in_units_of
@@ -55,7 +55,7 @@ def promised(run: OwnRun, pred: Predictive, truth: Tensor) -> dict[str, Any]:
 
 def promise_in_words(held: dict[str, Any]) -> str:
     """The same as a sentence, and whether it is beyond chance."""
-    size = f"width {held['size']:.4g}" if held["kind"] == "interval" else f"{held['size']:.2f} classes"
+    size = f"width {figures(held['size'])}" if held["kind"] == "interval" else f"{held['size']:.2f} classes"
     found = (
         f"The {level_text(held['level'])} conformal {held['kind']}s hold {percent(held['covered'], 1)} of "
         f"{held['examples']:,} true answers (mean {size})."
@@ -94,4 +94,4 @@ def _figures(found: dict[str, Any]) -> list[object]:
     if not all(map(is_number, numbers)):
         raise refusal("scores", numbers, "be numbers", "evaluate the run again")
     rmse, density, covered, width, held_share, held_width = map(float, numbers)
-    return [f"{rmse:.4g}", density, percent(covered, 1), f"{width:.4g}", percent(held_share, 1), f"{held_width:.4g}"]
+    return [figures(rmse), density, percent(covered, 1), figures(width), percent(held_share, 1), figures(held_width)]

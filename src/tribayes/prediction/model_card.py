@@ -12,7 +12,7 @@ from torch import nn
 
 from tribayes._errors import check_whole, wrong_type
 from tribayes._files import path_of, store
-from tribayes._text import number
+from tribayes._text import figures, number
 from tribayes.inference.likelihood import Likelihood
 from tribayes.inference.memory import likelihood_of
 from tribayes.nn.convert import bayesian_modules, to_deterministic
@@ -140,6 +140,6 @@ def _evaluation(evaluation: object) -> str:
     if evaluation is None:
         return _OPEN.format("evaluation")
     if isinstance(evaluation, Mapping):
-        cells: dict[str, Any] = {name: f"{v:.4g}" if isinstance(v, float) else v for name, v in evaluation.items()}
+        cells: dict[str, Any] = {name: figures(v) if isinstance(v, float) else v for name, v in evaluation.items()}
         return "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in cells.items())])
     return evaluation if isinstance(evaluation, str) else f"```\n{evaluation}\n```"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from tribayes._errors import is_number, refusal, wrong_type
-from tribayes._text import format_table, level_text, number, percent
+from tribayes._text import figures, format_table, level_text, number, percent
 from tribayes.prediction import metrics
 from tribayes.prediction.chance import confidence_remarks, coverage_remarks
 
@@ -232,11 +232,11 @@ class RegressionSummary:
         density = f"{number(self.log_likelihood, 4)} nats per example"
         kind = "probability" if self.counts else "density"
         rows = [
-            ScoreRow("root mean square error", f"{self.rmse:.4g}", "distance of means and observations, 0 is best"),
+            ScoreRow("root mean square error", figures(self.rmse), "distance of means and observations, 0 is best"),
             ScoreRow(f"log predictive {kind}", density, "of the observations, larger is better"),
         ]
         for level, found in self.coverage.items():
-            share = f"{percent(found.covered, 1)} (mean width {found.width:.4g})"
+            share = f"{percent(found.covered, 1)} (mean width {figures(found.width)})"
             best = f"{level_text(level)} {'or a little more ' if self.counts else ''}is best"
             meaning = f"share of observations inside their interval, {best}"
             rows.append(ScoreRow(f"covered at {level_text(level)}", share, meaning))

@@ -58,6 +58,7 @@ class Pictures(BaseModel):
 
     looked_at: int
     of: int
+    found: int = 0  # of what was wanted; not more than `limit` of them are shown
     images: list[Shown] = []
     rows: list[ShownRow] = []
     scores: Sequence[tuple[str, str, str]]
@@ -138,11 +139,13 @@ async def gallery(request: Request, wanted: Annotated[Wanted, Query()]) -> Pictu
     truth = (subject.truth if isinstance(subject, TableSubject) else subject.labels)[: shown.size]
     summary = shown.whole.summary(truth, LEVELS)
     counts = summary.count_rows() if isinstance(summary, ClassificationSummary) else []
+    numbers = shown.chosen(wanted)
     return Pictures(
         looked_at=shown.size,
         of=shown.size,
-        images=shown.show(wanted) if isinstance(shown, Gallery) else [],
-        rows=shown.show(wanted) if isinstance(shown, RowGallery) else [],
+        found=len(numbers),
+        images=shown.show(numbers[: wanted.limit]) if isinstance(shown, Gallery) else [],
+        rows=shown.show(numbers[: wanted.limit]) if isinstance(shown, RowGallery) else [],
         scores=summary.rows(),
         counts=counts,
     )

@@ -52,7 +52,7 @@ class Wanted(BaseModel):
                 found = found & (labels == classes.index(name))
         numbers = found.nonzero().flatten()
         key = {"most uncertain": -pred.entropy, "all": torch.arange(len(targets))}.get(self.kind, -pred.confidence)
-        ordered: list[int] = numbers[key[numbers].argsort(stable=True)][: self.limit].tolist()
+        ordered: list[int] = numbers[key[numbers].argsort(stable=True)].tolist()
         return ordered
 
 
@@ -124,11 +124,16 @@ class Gallery(Looking):
         super().__init__(subject, subject.images, _AT_ONCE, meant)
         self._subject = subject
 
-    def show(self, wanted: Wanted) -> list[Shown]:
-        """The images that were asked for."""
+    def chosen(self, wanted: Wanted) -> list[int]:
+        """The numbers of all images of the kind, the most telling first."""
+        assert isinstance(self.whole, ClassPredictive)
+        return wanted.chosen(self.whole, self._subject.labels[: self.size], self._subject.classes)
+
+    def show(self, numbers: list[int]) -> list[Shown]:
+        """The images of these numbers, and what was said of them."""
         pred, classes = self.whole, self._subject.classes
         assert isinstance(pred, ClassPredictive)
-        numbers, certain = wanted.chosen(pred, self._subject.labels[: self.size], classes), pred.certain(LEVELS[0])
+        certain = pred.certain(LEVELS[0])
         return [
             Shown(
                 **dict(image_of(self._subject, number)),

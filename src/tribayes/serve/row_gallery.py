@@ -41,13 +41,19 @@ class RowGallery(Looking):
         super().__init__(subject, subject.rows, _AT_ONCE, subject.predictive)
         self._table = subject
 
-    def show(self, wanted: Wanted) -> list[ShownRow]:
-        """The rows that were asked for."""
+    def chosen(self, wanted: Wanted) -> list[int]:
+        """The numbers of all rows of the kind, the most telling first."""
         pred = self.whole
         if isinstance(pred, ClassPredictive):
-            return [self._class_row(pred, number) for number in wanted.chosen(pred, self._truth, self._table.classes)]
-        assert isinstance(pred, RegressionPredictive)
-        return [self._value_row(pred, number) for number in self._chosen_values(pred, wanted)]
+            return wanted.chosen(pred, self._truth, self._table.classes)
+        return self._chosen_values(pred, wanted)
+
+    def show(self, numbers: list[int]) -> list[ShownRow]:
+        """The rows of these numbers, and what was said of them."""
+        pred = self.whole
+        if isinstance(pred, ClassPredictive):
+            return [self._class_row(pred, number) for number in numbers]
+        return [self._value_row(pred, number) for number in numbers]
 
     @property
     def _truth(self) -> Tensor:
@@ -63,7 +69,7 @@ class RowGallery(Looking):
         keys = {"most uncertain": -std, "quite certain": std, "all": torch.arange(self.size)}
         key = keys.get(wanted.kind, -(truth - pred.mean[:, 0]).abs() / std)
         numbers = kinds.get(wanted.kind, torch.ones_like(wrong)).nonzero().flatten()
-        found: list[int] = numbers[key[numbers].argsort(stable=True)][: wanted.limit].tolist()
+        found: list[int] = numbers[key[numbers].argsort(stable=True)].tolist()
         return found
 
     def _class_row(self, pred: ClassPredictive, number: int) -> ShownRow:

@@ -142,7 +142,8 @@ function showDoubt({ entropy, classes }) {
   for (const name of ["aleatoric", "epistemic"]) byId(name).style.width = `${(100 * entropy[name]) / most}%`;
   for (const name of ["aleatoric", "epistemic", "total"]) byId(`${name}-value`).textContent = `${entropy[name].toFixed(2)} nats`;
   byId("total-value").textContent += ` of at most ${most.toFixed(2)}`;
-  const words = `In the image ${entropy.aleatoric.toFixed(2)}, in the network ${entropy.epistemic.toFixed(2)}, of at most ${most.toFixed(2)} nats`;
+  const thing = document.querySelector("#panel-draw .asked-thing").textContent; // an image, or a table's row
+  const words = `In the ${thing} ${entropy.aleatoric.toFixed(2)}, in the network ${entropy.epistemic.toFixed(2)}, of at most ${most.toFixed(2)} nats`;
   byId("doubt").setAttribute("aria-label", words);
 }
 

@@ -43,7 +43,8 @@ export function startForm(run) {
     try {
       const found = await ask(`/api/test/${number}`);
       run.columns.forEach(({ name }, place) => cells[place].put(found.row[name]));
-      source.textContent = `Test row ${number}, in truth ${run.target} = ${found.true}.`;
+      const truth = ofValues ? found.true.toLocaleString("en", { maximumSignificantDigits: 15 }) : found.true;
+      source.textContent = `Test row ${number}, in truth ${run.target} = ${truth}.`;
       refresh();
     } catch (error) {
       complain(error);
@@ -64,14 +65,27 @@ function cellOf(column, form) {
   const label = document.createElement("label"), name = document.createElement("span");
   name.textContent = column.name;
   const isNumber = column.kind === "number", cell = document.createElement(isNumber ? "input" : "select");
+  const hint = document.createElement("small");
+  // Networks may agree about what is unlike all that they learned from: beside the cell one sees that it is.
+  const compare = () => {
+    const outside = cell.value !== "" && (Number(cell.value) < column.low || Number(cell.value) > column.high);
+    hint.className = outside ? "outside" : "";
+    hint.textContent = `${outside ? "outside what it " : ""}learned from${outside ? ":" : ""} ${column.low} to ${column.high}`;
+  };
   if (isNumber) {
     Object.assign(cell, { type: "number", step: "any", placeholder: "not known" });
-    name.append(Object.assign(document.createElement("small"), { textContent: `learned from ${column.low} to ${column.high}` }));
+    cell.addEventListener("input", compare);
+    compare();
+    name.append(hint);
   } else {
     cell.append(new Option("not known", ""), ...column.categories.map((word, place) => new Option(word, place)));
   }
   label.append(name, cell);
   form.append(label);
   const known = (value) => (isNumber ? value : column.categories.indexOf(value)), given = () => (isNumber ? Number(cell.value) : column.categories[cell.value]);
-  return { valid: () => cell.checkValidity(), value: () => (cell.value === "" ? null : given()), put: (value) => { cell.value = value === null ? "" : known(value); } };
+  const put = (value) => {
+    cell.value = value === null ? "" : known(value);
+    if (isNumber) compare();
+  };
+  return { valid: () => cell.checkValidity(), value: () => (cell.value === "" ? null : given()), put };
 }

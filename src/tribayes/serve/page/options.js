@@ -17,6 +17,8 @@ export function startOptions(run, changed) {
     choice.addEventListener("change", changed);
   }
   byId("added").hidden = !run.networks.includes("uncorrelated");
+  byId("class-count").textContent = run.classes.length;
+  byId("most-doubt").textContent = Math.log(run.classes.length).toFixed(2);
   for (const each of document.querySelectorAll(".count")) each.textContent = run.samples;
   return () => ({
     level: (byId("level").value / 100).toFixed(3), // a plain quotient of 99.9 is a little more than the most there is

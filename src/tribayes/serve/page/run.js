@@ -15,14 +15,14 @@ export function startRun(run, tryExample) {
   for (const name of ["true", "predicted"]) {
     for (const each of run.classes) filter.elements[name].append(new Option(each));
   }
-  const refresh = newest(() => showGallery(filter, tryExample));
+  const refresh = newest(() => showGallery(run, filter, tryExample));
   filter.addEventListener("change", refresh);
   filter.addEventListener("submit", (event) => event.preventDefault());
   paint(byId("learning"), () => drawLearning(run.curve));
   return refresh;
 }
 
-async function showGallery(filter, tryExample) {
+async function showGallery(run, filter, tryExample) {
   const wanted = [...new FormData(filter)].filter(([, value]) => value !== "");
   try {
     let found = await ask("/api/gallery", { query: Object.fromEntries(wanted) });
@@ -35,12 +35,19 @@ async function showGallery(filter, tryExample) {
     fillTable(byId("counts").tBodies[0], found.counts, [2, 3]);
     const none = filter.elements.kind.value === "confidently wrong" ? "None: nothing that it was sure of was wrong." : "None of these.";
     const shown = [...found.images.map(imageCard), ...found.rows.map(rowCard)];
-    byId("gallery-status").textContent = shown.length ? `${shown.length} shown. Choose one to ask about it.` : none;
+    byId("gallery-status").textContent = shown.length ? `${counted(run, found, shown.length)} Choose one to ask about it.` : none;
     byId("gallery").replaceChildren(...shown.map(([number, ...inside]) => card(inside, () => tryExample(number))));
     complain(null);
   } catch (error) {
     complain(error);
   }
+}
+
+// How many there are, and not only on the page; of a large test only a part was asked about, and it has the figures above.
+export function counted(run, { found, of }, shown) {
+  const all = run.test_images ?? run.test_rows, write = (count) => count.toLocaleString("en");
+  const part = of < all ? ` Only the first ${write(of)} of the test were asked about.` : "";
+  return `${shown < found ? `The first ${shown} of ${write(found)}` : shown} shown.${part}`;
 }
 
 function card(inside, chosen) {

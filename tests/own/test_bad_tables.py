@@ -189,6 +189,9 @@ def test_the_target_has_to_be_named(tmp_path: Path) -> None:
     assert "not the target" in complaint("fit", data, "--target", "price", "--ignore", "price", *at)
     said = complaint("fit", data, "--target", "price", "--ignore", "id,dear", *at)
     assert said.endswith("correct the name; of several columns each has an --ignore of its own.")
+    nothing = [word for name in ("id", "height", "colour", "always", "dear") for word in ("--ignore", name)]
+    said = complaint("fit", data, "--target", "price", *nothing, *at)
+    assert said == "`DATA` (=[]) must have a column to learn from; ignore fewer."
     assert "be for a column of numbers" in complaint("fit", data, "--target", "dear", "--task", "regression", *at)
     assert "`--task` (='sorting')" in complaint("fit", data, "--target", "dear", "--task", "sorting", *at)
 
@@ -202,7 +205,15 @@ def test_options_are_for_one_or_the_other(tmp_path: Path) -> None:
     said = complaint("fit", data, *wild, "--run", tmp_path / "wild")
     assert said.startswith("the loss of step 2 is not finite: ")
     assert said.endswith("Nothing of this step was applied.")
-    assert "lie between 0 and 10,000" in complaint("fit", data, "--target", "price", "--set", "width=-1")
+    assert "lie between 0 and 10,000" in complaint("fit", data, "--target", "price", "--set", "width=20000")
+
+
+@pytest.mark.parametrize("words", [("--iterations", 0), ("--set", "kl_weight=0"), ("--set", "width=-1")])
+def test_nothing_of_something_is_refused(words: tuple[object, ...], tmp_path: Path) -> None:
+    """In a setting 0 says that the data choose: who asked for no divergence got one."""
+    data = write_csv(tmp_path / "table.csv", rows_of())
+    said = complaint("fit", data, "--target", "price", "--run", tmp_path / "run", *words)
+    assert said.endswith("must be more than 0; leave it out, and one is chosen.")
 
 
 def test_pandas_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,14 @@ def cell(line: str, place: int, text: str) -> str:
 BAD: dict[str, tuple[Change, str]] = {
     "a row too long": (lambda t: [*t[:5], t[5] + ",1", *t[6:]], "but line 6 has 7; correct that line"),
     "a row too short": (lambda t: [*t[:5], "a,b", *t[6:]], "but line 6 has 2; correct that line"),
+    "Excel's word above the header": (
+        lambda t: ["sep=,", *t],
+        "but line 2 has 6; take away what stands above the names",
+    ),
+    "a title above the header": (
+        lambda t: ["People", *t],
+        "but it has 1; separate columns by comma, semicolon, tab or |, ",
+    ),
     "a word among numbers": (
         lambda t: [*t[:5], cell(t[5], 1, "tall"), *t[6:]],
         "column 'height': 'tall'\") must hold numbers alone, but does not in row 5; correct them, or leave unknown",

@@ -187,7 +187,7 @@ def evaluate(
     network: Network = None,
 ) -> None:
     """Judge a run by its test images or rows: error, NLL, calibration, certain or not."""
-    found, place = _opened(run), _device(device, threads)
+    found, place = _opened(run, network=network, data_dir=data_dir), _device(device, threads)
     with _asking(found, place):
         if isinstance(found, OwnRun):
             _say(judge(found, found.network(place, network), samples, sys.stdout.isatty()))
@@ -209,7 +209,7 @@ def report(
     network: Network = None,
 ) -> None:
     """Write the HTML page about a run."""
-    found, place = _opened(run), _device(device, threads)
+    found, place = _opened(run, network=network, data_dir=data_dir), _device(device, threads)
     path, progress = out or run / "report.html", sys.stdout.isatty()
     with _asking(found, place):
         if isinstance(found, OwnRun):
@@ -238,7 +238,7 @@ def predict(
     Images are made grey or RGB and resized as the network needs it, and the answer says so. Light and dark are taken
     as they are: MNIST, Fashion-MNIST and the digits show light strokes on a dark ground.
     """
-    found, place = _opened(run), _device(device, threads)
+    found, place = _opened(run, network=network, data_dir=data_dir), _device(device, threads)
     with _asking(found, place):
         if isinstance(found, OwnRun):
             path, said = answer(found, images, out, found.network(place, network), samples, sys.stdout.isatty())
@@ -283,9 +283,10 @@ def serve(
 
     if threads is not None:
         torch.set_num_threads(threads)
-    found = embedded_run() if run is None else _opened(run)
-    own = isinstance(found, OwnRun)
-    _check_options(own, network=network, data_dir=data_dir)
+    options = {"network": network, "data_dir": data_dir}
+    if run is None:
+        _check_options(own=False, **options)
+    found = embedded_run() if run is None else _opened(run, **options)
     subject: Subject | TableSubject
     if isinstance(found, OwnRun) and found.setting.kind == TABLE:
         subject = TableSubject(found, samples, network)
@@ -311,9 +312,11 @@ def elsewhere(context: typer.Context) -> None:
     )
 
 
-def _opened(folder: Path) -> RecipeRun | OwnRun:
-    """The run in a folder, as what it is."""
-    return OwnRun.open(folder) if is_own(Run.open(folder).config) else RecipeRun.open(folder)
+def _opened(folder: Path, **options: Any) -> RecipeRun | OwnRun:
+    """The run in a folder, as what it is; options that are of the other kind are refused."""
+    own = is_own(Run.open(folder).config)
+    _check_options(own, **options)
+    return OwnRun.open(folder) if own else RecipeRun.open(folder)
 
 
 @contextmanager
@@ -338,7 +341,8 @@ def _check_options(own: bool, **given: Any) -> None:
     for name, value in given.items():
         if value is not None and own == (name in of_experiments):
             requirement = f"be for {'experiments of the catalogue' if own else 'your own data, a table or a folder'}"
-            raise refusal(f"--{name.replace('_', '-')}", value, requirement, "leave it out")
+            said = str(value) if isinstance(value, Path) else value
+            raise refusal(f"--{name.replace('_', '-')}", said, requirement, "leave it out")
 
 
 def _device(word: str, threads: int | None) -> torch.device:

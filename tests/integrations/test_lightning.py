@@ -119,6 +119,31 @@ def test_who_loads_a_checkpoint_to_ask_keeps_his_random_numbers(tmp_path: Path) 
     assert same_tensors(weights(one), weights(loaded))
 
 
+def test_what_is_loaded_from_a_checkpoint_is_kept_with_its_likelihood(tmp_path: Path) -> None:
+    """Saved without, a regression of two outputs was answered as two classes."""
+
+    def fresh() -> BayesianLightningModule:
+        likelihood = tb.Gaussian(0.5, learned=True)
+        return BayesianLightningModule(tb.to_bayesian(nn.Linear(4, 2)), tb.ELBO(likelihood, data_size=N), lr=0.05)
+
+    one, fitted, x = fresh(), trainer(max_epochs=1), examples()[0]
+    fitted.fit(one, DataLoader(TensorDataset(x, x[:, :2]), batch_size=5))
+    fitted.save_checkpoint(tmp_path / "one.ckpt")
+    other = fresh()
+    loaded = BayesianLightningModule.load_from_checkpoint(
+        tmp_path / "one.ckpt", model=other.model, elbo=other.elbo, lr=0.05
+    )
+    tb.save(loaded.model, tmp_path / "model")
+    again = tb.load(tmp_path / "model", nn.Linear(4, 2))
+    expected = tb.predict(one.model, x, 5, seed=0, progress=False)
+    assert isinstance(expected, tb.RegressionPredictive)
+    for model in (loaded.model, again):
+        answer = tb.predict(model, x, 5, seed=0, progress=False)
+        assert isinstance(answer, tb.RegressionPredictive)
+        assert torch.equal(answer.samples, expected.samples)
+        assert answer.noise == expected.noise
+
+
 def test_what_is_logged(tmp_path: Path) -> None:
     one, x = module(), examples()[0]
     fitted = trainer(logger=lightning.pytorch.loggers.CSVLogger(tmp_path), log_every_n_steps=1)

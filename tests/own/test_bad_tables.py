@@ -31,6 +31,14 @@ def cell(line: str, place: int, text: str) -> str:
 BAD: dict[str, tuple[Change, str]] = {
     "a row too long": (lambda t: [*t[:5], t[5] + ",1", *t[6:]], "but line 6 has 7; correct that line"),
     "a row too short": (lambda t: [*t[:5], "a,b", *t[6:]], "but line 6 has 2; correct that line"),
+    "Excel's word above the header": (
+        lambda t: ["sep=,", *t],
+        "but line 2 has 6; take away what stands above the names",
+    ),
+    "a title above the header": (
+        lambda t: ["People", *t],
+        "but it has 1; separate columns by comma, semicolon, tab or |, ",
+    ),
     "a word among numbers": (
         lambda t: [*t[:5], cell(t[5], 1, "tall"), *t[6:]],
         "column 'height': 'tall'\") must hold numbers alone, but does not in row 5; correct them, or leave unknown",
@@ -189,6 +197,9 @@ def test_the_target_has_to_be_named(tmp_path: Path) -> None:
     assert "not the target" in complaint("fit", data, "--target", "price", "--ignore", "price", *at)
     said = complaint("fit", data, "--target", "price", "--ignore", "id,dear", *at)
     assert said.endswith("correct the name; of several columns each has an --ignore of its own.")
+    nothing = [word for name in ("id", "height", "colour", "always", "dear") for word in ("--ignore", name)]
+    said = complaint("fit", data, "--target", "price", *nothing, *at)
+    assert said == "`DATA` (=[]) must have a column to learn from; ignore fewer."
     assert "be for a column of numbers" in complaint("fit", data, "--target", "dear", "--task", "regression", *at)
     assert "`--task` (='sorting')" in complaint("fit", data, "--target", "dear", "--task", "sorting", *at)
 
@@ -202,7 +213,15 @@ def test_options_are_for_one_or_the_other(tmp_path: Path) -> None:
     said = complaint("fit", data, *wild, "--run", tmp_path / "wild")
     assert said.startswith("the loss of step 2 is not finite: ")
     assert said.endswith("Nothing of this step was applied.")
-    assert "lie between 0 and 10,000" in complaint("fit", data, "--target", "price", "--set", "width=-1")
+    assert "lie between 0 and 10,000" in complaint("fit", data, "--target", "price", "--set", "width=20000")
+
+
+@pytest.mark.parametrize("words", [("--iterations", 0), ("--set", "kl_weight=0"), ("--set", "width=-1")])
+def test_nothing_of_something_is_refused(words: tuple[object, ...], tmp_path: Path) -> None:
+    """In a setting 0 says that the data choose: who asked for no divergence got one."""
+    data = write_csv(tmp_path / "table.csv", rows_of())
+    said = complaint("fit", data, "--target", "price", "--run", tmp_path / "run", *words)
+    assert said.endswith("must be more than 0; leave it out, and one is chosen.")
 
 
 def test_pandas_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

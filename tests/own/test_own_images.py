@@ -124,3 +124,15 @@ def test_pixels_are_standardised_by_the_training_images() -> None:
         scaled.std((0, 2, 3), correction=0), torch.ones(3, dtype=torch.float64), atol=1e-5, rtol=0
     )
     assert Pixels.from_dict(pixels.as_dict()) == pixels
+
+
+@pytest.mark.parametrize("level", [0, 7, 14, 255])
+def test_a_channel_that_never_changes_has_no_scale(level: int) -> None:
+    """The mean of 7/255 is rounded: what was left of it was taken for a spread, and level 8 became 10¹⁵."""
+    images = torch.randint(0, 256, (21, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    images[:, 2] = level
+    pixels = Pixels.learned(images)
+    assert pixels.std[2] == 1
+    assert pixels.scaled(255 - images)[:, 2].abs().max() <= 1
+    with pytest.raises(ValueError, match="must show something; all pixels of all images are the same"):
+        Pixels.learned(images[:, 2:])

@@ -341,6 +341,15 @@ def test_a_network_of_ones_own_is_named_again(table: Path, tmp_path: Path, monke
     assert not (tmp_path / "other").exists()
 
 
+def test_options_that_a_run_has_no_use_for_are_refused(classes: Path) -> None:
+    """Who named a network was answered by another."""
+    for command, *files in (("evaluate",), ("report",), ("predict", classes.parent / "people.csv")):
+        at = (command, classes, *files)
+        assert complaint(*at, "--network", "nets:build").endswith("with which the run was made; leave it out.")
+        assert "`--data-dir` (='/data') must be for experiments" in complaint(*at, "--data-dir", "/data")
+    assert tribayes("evaluate", classes, "--samples", 5, "--network", "mlp").code == 0
+
+
 def test_a_config_that_was_changed_is_refused(classes: Path, tmp_path: Path) -> None:
     shutil.copytree(classes, tmp_path / "run")
     config = json.loads((tmp_path / "run/config.json").read_text())["setting"]

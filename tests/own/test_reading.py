@@ -12,7 +12,7 @@ from tribayes.own import table_file
 from tribayes.own.columns import CATEGORY, NUMBER, kind_of, numbers_of, words_of
 from tribayes.own.csv_file import check_csv
 from tribayes.own.schema import Schema
-from tribayes.own.target import Target, class_indices, task_of
+from tribayes.own.target import Target, class_indices, target_values, task_of
 
 pandas = pytest.importorskip("pandas", reason="tables are read with pandas")
 
@@ -109,6 +109,19 @@ def test_a_column_that_is_left_out_is_said_to_be_what_it_is(name: str) -> None:
 def test_dates_of_python_are_dates() -> None:
     days = pandas.Series(pandas.date_range("2020", periods=9).date)
     assert "dates are neither" in kind_of("day", days)[1]
+
+
+@pytest.mark.parametrize("make", ["date_range", "timedelta_range"])
+def test_dates_and_spans_of_time_are_no_numbers(make: str) -> None:
+    """Parquet declares them, and pandas makes counts of nanoseconds of them."""
+    values = pandas.Series(getattr(pandas, make)(0, periods=9))
+    assert numbers_of("when", values.where(values.isna())).isnan().all()
+    with pytest.raises(ValueError, match=r"column 'when': .* must hold numbers alone, but does not in row 1, nor in 8"):
+        numbers_of("when", values)
+    with pytest.raises(ValueError, match=r"1; dates are neither numbers nor categories: make e\.g\."):
+        class_indices("when", values)
+    with pytest.raises(ValueError, match="which 'when' is not; dates are neither numbers nor categories"):
+        target_values("when", values)
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint64", "object"])

@@ -113,6 +113,8 @@ def test_a_model_filled_from_a_state_says_that_it_knows_of_none(tmp_path: Path) 
         with pytest.warns(UserWarning, match=words):
             ask()
     predict(model, inputs(), 3, likelihood=tb.Categorical())  # which is said
+    with pytest.warns(UserWarning, match=r"neither does the file: .* Pass likelihood=tb\.Categorical\(\) or whatever"):
+        tb.save(model, tmp_path / "unknown")  # once it is loaded nobody says it any more
     tb.save(model, tmp_path / "model", likelihood=tb.Gaussian(0.5))
     again = tb.load(tmp_path / "model", copy.deepcopy(model.module))
     assert isinstance(predict(again, inputs(), 3), tb.RegressionPredictive)

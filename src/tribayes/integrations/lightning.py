@@ -81,6 +81,7 @@ class BayesianLightningModule(lightning.LightningModule):
         bayesian_modules(model)
         check_elbo(elbo)
         self.model, self.elbo, self.samples = model, elbo, samples
+        elbo.stage(model)  # the model remembers the likelihood, also where a checkpoint will fill it
         self.lr, self._weight_decay = lr, weight_decay  # under this name Lightning's Tuner looks for a rate
         self._optimizer, self._scheduler = optimizer, scheduler
         self._loss: GuardedLoss | None = None

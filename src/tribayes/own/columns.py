@@ -41,7 +41,7 @@ def kind_of(name: str, values: Any) -> tuple[str | None, str]:
     numeric = types.is_bool_dtype(values) or types.is_numeric_dtype(values)
     if numeric and not (declared or types.is_complex_dtype(values)):
         return NUMBER, ""
-    if types.is_datetime64_any_dtype(values) or types.is_timedelta64_dtype(values):
+    if _is_time(values):
         return None, _IS_DATE
     given = values.dropna()
     if all(hasattr(value, "isoformat") for value in given.head(100)):
@@ -71,6 +71,8 @@ def doubt_of(values: Any) -> str:
     "most of its cells are numbers, but not 'unknown': leave unknown cells empty"
     """
     given = values.dropna()
+    if _is_time(given):
+        return _IS_DATE
     is_number, cells = _numbers(given).notna(), given.astype(str)
     if is_number.all():
         return ""
@@ -119,6 +121,12 @@ def _declared(values: Any) -> bool:
     return isinstance(values.dtype, pandas().CategoricalDtype)
 
 
+def _is_time(values: Any) -> bool:
+    """Whether the column was written as one of dates, or of spans of time."""
+    types = pandas().api.types
+    return bool(types.is_datetime64_any_dtype(values) or types.is_timedelta64_dtype(values))
+
+
 def _number_text(value: float) -> str:
     """A number by which numbers that differ are told apart."""
     if value == round(value, 0) and abs(value) < 2**53:
@@ -161,6 +169,9 @@ def _too_far(name: str, values: Any, place: int, rows: str) -> ValueError:
 
 
 def _numbers(values: Any) -> Any:
+    """As float64, NaN what is no number; pandas would take dates for counts of nanoseconds."""
+    if _is_time(values):
+        return pandas().Series(float("nan"), index=values.index)
     return pandas().to_numeric(values, errors="coerce").astype("float64")
 
 

@@ -79,7 +79,9 @@ def _checked(path: Path, reader: Iterator[list[str]], columns: int) -> tuple[lis
         if row and len(row) != len(header):  # an empty line is no row
             line = reader.line_num  # type: ignore[attr-defined]  # csv's readers have it, their type is an iterator
             requirement = f"have {len(header)} cells in every row, as in its header, but line {line} has {len(row)}"
-            raise refusal("DATA", str(path), requirement, "correct that line, or quote cells that hold separators")
+            remedy = "correct that line, or quote cells that hold separators"
+            above = "take away what stands above the names of columns, such as a title, or "
+            raise refusal("DATA", str(path), requirement, remedy if rows else above + remedy)
         if row and blank and len(header) == 1:
             requirement = f"have no empty line between its rows of one cell, but line {blank} is"
             raise refusal("DATA", str(path), requirement, 'write "" for a value that is missing')
@@ -92,7 +94,9 @@ def check_names(path: Path, names: list[str], columns: int = 2) -> None:
     """Refuse a table in which two columns have one name, or which has too few or too many."""
     if not columns <= len(names) <= MOST_COLUMNS:
         requirement = f"have {columns} to {MOST_COLUMNS:,} columns, but it has {len(names):,}"
-        raise refusal("DATA", str(path), requirement, "separate columns by comma, semicolon, tab or |")
+        raise refusal(
+            "DATA", str(path), requirement, "separate columns by comma, semicolon, tab or |, their names first"
+        )
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice == [""]:
         requirement = f"have a name for each column but one at most, but {names.count('')} have none"

@@ -123,6 +123,9 @@ def _asked(request: OwnRequest) -> OwnSetting:
     for option, value in (("--target", request.target), ("--task", request.task), ("--ignore", request.ignore or None)):
         if images and value is not None:
             raise refusal(option, value, "be for tables: images have a sub-folder for each class", "leave it out")
+    for key, value in request.changes.items():
+        if not isinstance(value, str) and value <= 0 and key != "weight_decay":  # a setting's 0 leaves it to the data
+            raise refusal(key, value, "be more than 0", "leave it out, and one is chosen")
     network = request.network or (RESNET if images else MLP)
     if network == RESNET and not images:
         raise refusal("--network", network, "take the rows of a table, but it takes images", f"pass {MLP}")

@@ -39,7 +39,10 @@ class Pixels:
         levels = torch.arange(256, dtype=torch.float64) / 255
         means = [float(count @ levels / count.sum()) for count in counts]
         squares = [count @ (levels - mean).square() for count, mean in zip(counts, means, strict=True)]
-        spreads = [float((square / count.sum()).sqrt()) for square, count in zip(squares, counts, strict=True)]
+        spreads = [  # of one level exactly 0, whatever its mean is rounded to
+            float((square / count.sum()).sqrt()) if len(count.nonzero()) > 1 else 0.0
+            for square, count in zip(squares, counts, strict=True)
+        ]
         if not any(spreads):
             raise refusal("DATA", "images of one colour", "show something", "all pixels of all images are the same")
         _, channels, height, width = images.shape

@@ -100,8 +100,9 @@ class OwnRun(Run):
     def network(self, device: torch.device, named: str | None = None) -> BayesianModule:
         """The trained network, calibrated. One of the user's own has to be `named` again: no file says what is run."""
         given = self.setting.network
-        if given not in (MLP, RESNET) and named != given:
-            remedy = f"pass --network {given} if you trust it: its code is run"
+        trusted = given in (MLP, RESNET)
+        if named != given and not (trusted and named is None):
+            remedy = "leave it out" if trusted else f"pass --network {given} if you trust it: its code is run"
             raise refusal("--network", named, f"be {given!r}, with which the run was made", remedy)
         model, likelihood = build_model(self.setting, self.form, self.seed)
         weights, learned, _ = self.trained()

@@ -111,7 +111,9 @@ class Schema:
                 columns.append(column)
                 notes += [f"column {name!r} is taken for words; {reason}"] if reason else []
         if not columns:
-            raise refusal("DATA", list(table.columns), "have a column to learn from", "; ".join(notes) or "add some")
+            raise refusal(
+                "DATA", list(table.columns), "have a column to learn from", "; ".join(notes) or "ignore fewer"
+            )
         schema = cls(tuple(columns))
         names = {"numbers": schema.names(NUMBER), "words": schema.names(CATEGORY)}
         learned = "; ".join(f"{words}: {listed(found)}" for words, found in names.items() if found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -46,6 +47,10 @@ VERSION = 1
 
 _MODEL, _LIKELIHOOD = "model/", "likelihood/"  # before the names of tensors; no module's name has a slash
 _AGAIN = "save the model again, or take another copy of the file"
+_UNKNOWN = (
+    "the model was filled from a state_dict, which does not say what its outputs mean, and neither does the file: who "
+    "loads it is answered about classes. Pass likelihood=tb.Categorical() or whatever it was trained with."
+)
 
 Kind = TypeVar("Kind", bound=nn.Module)
 
@@ -65,7 +70,8 @@ def save(
     Args:
         model: a Bayesian model, or any module that contains Bayesian ones; compiled or not gives the same file.
         path: of the file, such as "model.safetensors".
-        likelihood: what its outputs mean. Default: the one it was trained with, where it knows of one.
+        likelihood: what its outputs mean. Default: the one it was trained with, where it knows of one; where it was
+            filled from a `state_dict`, which does not say, there is a warning.
         notes: anything of your own, as plain JSON values.
         custom: whether a family, a likelihood or a function (`ELBO(output=...)`) of your own may be in it, by name: it
             is then an argument of `tribayes.load`.
@@ -83,6 +89,8 @@ def save(
     likelihood = likelihood_of(model) if likelihood is None else likelihood
     if likelihood is not None and not isinstance(likelihood, Likelihood):
         raise wrong_type("likelihood", likelihood, "be a Likelihood", "pass e.g. tb.Categorical()")
+    if likelihood is None and any(module._filled for module in bayesian_modules(model)):
+        warnings.warn(_UNKNOWN, UserWarning, stacklevel=2)
     modules = [module_facts(path, module, custom) for path, module in bayesian_paths(model)]
     facts = {
         "format": FORMAT,

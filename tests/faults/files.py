@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from tests.data.samples import Sample, cifar_sample, idx_sample, tar_bytes
-from tests.faults.tally import Tally, damaged
+from tests.faults.tally import Tally, damaged, is_refusal
 from tests.recipes.small import session
 from tribayes.data.pictures import FORMATS
 from tribayes.data.reading import read
@@ -100,10 +100,8 @@ def changed_json(text: bytes, rng: random.Random) -> bytes:
 def same_or_refused(reading: Callable[[], str], expected: str, what: str) -> tuple[bool, str]:
     try:
         return reading() == expected, f"{what}: read with another content"
-    except (ValueError, OSError) as error:
-        return True, str(error)
     except Exception as error:
-        return False, f"{what}: {type(error).__name__}: {error}"
+        return is_refusal(error), f"{what}: {type(error).__name__}: {error}"
 
 
 def damage_images(count: int, rng: random.Random, folder: Path) -> Tally:

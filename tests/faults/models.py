@@ -74,8 +74,8 @@ def ask_in_threads(count: int, rng: random.Random, folder: Path) -> Tally:
         lambda _: kept.predict(x).samples,
     ]
     asked = [(way, seed) for way in range(len(ways)) for seed in range(8)]
-    alone = {(way, seed): ways[way](seed) for way, seed in asked}
     before = state(model)
+    alone = {(way, seed): ways[way](seed) for way, seed in asked}
     with ThreadPoolExecutor(THREADS + 1) as pool:
         for number in range(count):
             chosen = rng.sample(asked, THREADS)
@@ -153,7 +153,8 @@ def interrupt_questions(count: int, rng: random.Random, folder: Path) -> Tally:
     """An interrupt at any bytecode of `predict`: the model, its mode and torch's state are as they were."""
     del folder
     tally, model = Tally(), network().train()
-    expected, before = ask(model), state(model)
+    before = state(model)  # before any question: the first may already change something
+    expected = ask(model)
     length, _ = interrupted(0, lambda: ask(model))
     for at in rng.sample(range(1, length + 1), min(count, length)):
         _, raised = interrupted(at, lambda: ask(model))

@@ -226,3 +226,12 @@ def test_json_larger_than_any_of_ours_is_not_read(tmp_path: Path) -> None:
         file.truncate(32_000_001)
     with pytest.raises(ValueError, match=r"x\.json is damaged: it holds 32 MB, and none of ours more than 32; restore"):
         read_json(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_json_does_not_have_are_damage(tmp_path: Path, number: str) -> None:
+    """They were read, and refused in json's own words once they were to be written again, as a run was resumed."""
+    path = tmp_path / "environment.json"
+    path.write_text(f"[0.5, {number}]")
+    with pytest.raises(ValueError, match=rf"json is damaged: it is no JSON \(it has the number {number}\)"):
+        read_json(path)

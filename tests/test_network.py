@@ -57,6 +57,11 @@ def test_datagrams_and_names_are_stopped() -> None:
         pytest.raises(RuntimeError, match=r"a test may not connect to '192\.0\.2\.1'"),
     ):
         one.sendto(b"hello", ("192.0.2.1", 9))
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one,
+        pytest.raises(RuntimeError, match=r"a test may not connect to '192\.0\.2\.1'"),
+    ):
+        one.sendmsg([b"hello"], [], 0, ("192.0.2.1", 9))
     with pytest.raises(RuntimeError, match=r"a test may not connect to 'example\.org'"):
         socket.gethostbyname("example.org")
 

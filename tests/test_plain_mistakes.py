@@ -213,6 +213,10 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: tb.tables.Recipe(weight_decay=float("nan")),
         r"`weight_decay` \(=nan\) must be finite and not negative",
     ),
+    "a rate beyond float32": (
+        lambda: tb.tables.Recipe(lr=1e38),
+        r"`lr` \(=1e\+38\) must be at most 1e\+30; it is a learning rate",
+    ),
     "a test that is none": (
         lambda: tb.runs.evaluate(model(), (X, Y), seed=0),  # type: ignore[arg-type]
         r"`test` \(=.*must be Examples",

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 SMALLEST_SPREAD, LARGEST_SPREAD = 1e-10, 1e10  # of standard deviations
 _MOST_BITS = 10_000  # of a whole number: Python writes none of more than 4,300 digits
+LARGEST_RATE, LARGEST_DECAY = 1e30, 1e6  # whose product, and a tenfold rate of Adam's first step, float32 still has
 SPREAD = "lie between 1e-10 and 1e10, since its square is computed with"
 
 
@@ -56,6 +57,23 @@ def check_positive(argument: str, value: Any, remedy: str) -> None:
         raise wrong_type(argument, value, "be a number", remedy)
     if not (math.isfinite(value) and value > 0):
         raise refusal(argument, value, "be finite and positive", remedy)
+
+
+def check_rate(argument: str, value: Any, remedy: str) -> None:
+    """Refuse what is no positive number, or a learning rate at which optimizers leave float32's range."""
+    check_positive(argument, value, remedy)
+    if value > LARGEST_RATE:
+        raise refusal(argument, value, f"be at most {LARGEST_RATE:g}", remedy)
+
+
+def check_decay(argument: str, value: Any, remedy: str) -> None:
+    """Refuse what is no number from zero on, or a weight decay at which optimizers leave float32's range."""
+    if not is_number(value):
+        raise wrong_type(argument, value, "be a number", remedy)
+    if not 0 <= value < math.inf:
+        raise refusal(argument, value, "be finite and not negative", remedy)
+    if value > LARGEST_DECAY:
+        raise refusal(argument, value, f"be at most {LARGEST_DECAY:g}", remedy)
 
 
 def check_spread(argument: str, value: Any, remedy: str) -> None:

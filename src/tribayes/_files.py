@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -113,9 +114,16 @@ def read_json(path: Path) -> Any:
         problem = f"it holds {size / 1e6:,.0f} MB, and none of ours more than {MOST_JSON / 1e6:,.0f}"
         raise ValueError(f"{path} is damaged: {problem}; restore it, or start anew elsewhere.")
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes(), parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:  # the second where brackets are nested thousands deep
         raise ValueError(f"{path} is damaged: it is no JSON ({error}); restore it, or start anew elsewhere.") from error
+
+
+def _finite(text: str) -> float:
+    """The number; JSON has neither NaN nor infinity, and `store_json` could not write it again."""
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"it has the number {text[:20]}")
+    return value
 
 
 def add_line(path: Path, line: str) -> None:

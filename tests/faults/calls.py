@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
 import tribayes as tb
@@ -118,7 +119,9 @@ def is_finite(value: Any) -> bool:
     """Whether no number in a result is NaN or infinite."""
     if isinstance(value, Tensor):
         return not value.is_floating_point() or bool(value.isfinite().all())
-    if isinstance(value, float):
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
+    if isinstance(value, float | np.floating):
         return math.isfinite(value)
     if dataclasses.is_dataclass(value):
         return all(is_finite(getattr(value, each.name)) for each in dataclasses.fields(value))

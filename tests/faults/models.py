@@ -21,6 +21,7 @@ from tests.faults.processes import ended, in_a_child
 from tests.faults.tally import Tally
 from tribayes.posterior import Stream
 
+PACKAGE = str(Path(tb.__file__).parent)
 THREADS = 4
 EACH = 1000  # predictions and steps between two looks at memory
 SLACK = 16 * 2**20  # bytes by which memory may grow without being a leak: allocators round up
@@ -62,18 +63,42 @@ def name_streams(count: int, rng: random.Random, folder: Path) -> Tally:
 
 
 def ask_in_threads(count: int, rng: random.Random, folder: Path) -> Tally:
-    """Several threads ask one model, others draw from torch's generator or call the model."""
+    """Several threads ask one model, in every way there is, while another draws from torch's generator or calls it."""
     del folder
-    tally, model = Tally(), network()
-    alone = {seed: ask(model, seed) for seed in range(8)}
+    tally, model = Tally(), network().eval()
+    kept, x = tb.Ensemble(model, 3), inputs()
+    ways: list[Callable[[int], Tensor]] = [
+        lambda seed: ask(model, seed),
+        lambda seed: model.apply_weights(model.sample_weights(generator=seed), x),
+        lambda seed: _using(model, seed),
+        lambda _: kept.predict(x).samples,
+    ]
+    asked = [(way, seed) for way in range(len(ways)) for seed in range(8)]
     before = state(model)
-    with ThreadPoolExecutor(THREADS) as pool:
-        for _ in range(count):
-            seeds = [rng.randrange(8) for _ in range(THREADS)]
-            answers = list(pool.map(lambda seed: ask(model, seed), seeds))
-            right = all(torch.equal(answer, alone[seed]) for answer, seed in zip(answers, seeds, strict=True))
-            tally.note(right and unchanged(state(model), before), f"seeds {seeds}")
+    alone = {(way, seed): ways[way](seed) for way, seed in asked}
+    with ThreadPoolExecutor(THREADS + 1) as pool:
+        for number in range(count):
+            chosen = rng.sample(asked, THREADS)
+            torch.manual_seed(number)
+            beside = pool.submit(_noise, None) if number % 2 else pool.submit(model, x)
+            answers = list(pool.map(lambda each: ways[each[0]](each[1]), chosen))
+            right = all(torch.equal(answer, alone[each]) for answer, each in zip(answers, chosen, strict=True))
+            if number % 2:  # whose noise nobody else took, and it took nobody's
+                right &= torch.equal(beside.result(), _noise(torch.Generator().manual_seed(number)))
+            right &= bool(beside.result().isfinite().all())
+            torch.set_rng_state(before[-1])
+            tally.note(right and unchanged(state(model), before), f"ways and seeds {chosen}")
     return tally
+
+
+def _using(model: tb.BayesianModule, seed: int) -> Tensor:
+    with model.using(model.sample_weights(generator=seed)):
+        return model(inputs())
+
+
+def _noise(generator: torch.Generator | None) -> Tensor:
+    """A hundred normals, one at a time."""
+    return torch.cat([torch.randn(1, generator=generator) for _ in range(100)])
 
 
 def ask_after_a_fork(count: int, rng: random.Random, folder: Path) -> Tally:
@@ -92,13 +117,17 @@ def ask_after_a_fork(count: int, rng: random.Random, folder: Path) -> Tally:
     return tally
 
 
-def interrupted(at: int, run: Callable[[], object]) -> int:
-    """Run, with an interrupt at the bytecode of this number among those of tribayes; returns how many were passed."""
+def interrupted(at: int, run: Callable[[], object]) -> tuple[int, bool]:
+    """Run, with an interrupt at the bytecode of this number among those of tribayes.
+
+    Returns:
+        How many were passed, and whether the interrupt came out.
+    """
     passed = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
         nonlocal passed
-        if "tribayes" not in frame.f_code.co_filename:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":
@@ -113,22 +142,23 @@ def interrupted(at: int, run: Callable[[], object]) -> int:
     try:
         run()
     except KeyboardInterrupt:
-        pass
+        return passed, True
     finally:
         sys.settrace(before)
         gc.enable()
-    return passed
+    return passed, False
 
 
 def interrupt_questions(count: int, rng: random.Random, folder: Path) -> Tally:
     """An interrupt at any bytecode of `predict`: the model, its mode and torch's state are as they were."""
     del folder
     tally, model = Tally(), network().train()
-    expected, before = ask(model), state(model)
-    length = interrupted(0, lambda: ask(model))
+    before = state(model)  # before any question: the first may already change something
+    expected = ask(model)
+    length, _ = interrupted(0, lambda: ask(model))
     for at in rng.sample(range(1, length + 1), min(count, length)):
-        interrupted(at, lambda: ask(model))
-        tally.note(unchanged(state(model), before), f"bytecode {at} of {length}")
+        _, raised = interrupted(at, lambda: ask(model))
+        tally.note(raised and unchanged(state(model), before), f"bytecode {at} of {length}")
     tally.note(torch.equal(ask(model), expected), "the answer afterwards")
     return tally
 
@@ -146,13 +176,13 @@ def interrupt_steps(count: int, rng: random.Random, folder: Path) -> Tally:
 
     model, step = begun()
     step()
-    length = interrupted(0, step)
+    length, _ = interrupted(0, step)
     for at in rng.sample(range(1, length + 1), min(count, length)):
         model, step = begun()
         before = state(model)
-        interrupted(at, step)
+        _, raised = interrupted(at, step)
         after = state(model)
-        whole = after[1:5] == before[1:5] and all(value.isfinite().all() for value in model.parameters())
+        whole = raised and after[1:5] == before[1:5] and all(value.isfinite().all() for value in model.parameters())
         loss = float(step().loss)
         tally.note(whole and loss == loss, f"bytecode {at} of {length}")
     return tally

@@ -50,7 +50,8 @@ words. A run of the suite that breaks any promise ends with an exit code of 1 an
 - Interrupts come at single bytecodes of the package, by `sys.settrace`.
 - Calls are of every public function, class and method, by its signature: one or two odd arguments (NaN, infinity, wrong
   shapes and types, numbers beyond any range), chosen by what is annotated, beside legal ones. What is left out, and
-  why, is listed by name in `tests/faults/legal.py`; a name that is neither fails a test.
+  why, is listed by name in `tests/faults/legal.py`; a name that is neither fails a test. The classes of
+  `tribayes.integrations` are called by other libraries alone: tests/integrations.
 - Tests open no connection: `tests/conftest.py` refuses sockets other than those of the machine itself.
 {guided}
 A sample of most trials runs with the tests (`tests/test_faults.py`).

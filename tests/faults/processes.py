@@ -146,9 +146,10 @@ def fill_the_disk(count: int, rng: random.Random, folder: Path) -> Tally:
 
     for number in range(count):
         run = folder / f"full{number}"
-        code = ended(in_a_child(lambda r=run: starved(r, rng.randrange(largest))))
-        tally.note(code == 1, f"exit {code} on a full disk")
-        tally.note(same(run, whole), f"after a full disk {number}")
+        limit = rng.randrange(largest)  # here: each child would draw the same
+        code = ended(in_a_child(lambda r=run, most=limit: starved(r, most)))
+        tally.note(code == 1, f"exit {code} on a disk that is full at {limit} bytes")
+        tally.note(same(run, whole), f"after a disk that was full at {limit} bytes")
         shutil.rmtree(run)
     return tally
 

@@ -86,7 +86,7 @@ def damage_own_runs(count: int, rng: random.Random, folder: Path) -> Tally:
         path = run / name
         whole = path.read_bytes()
         readable = name.endswith("json") and rng.random() < 0.5
-        path.write_bytes(changed_json(whole.decode(), rng).encode() if readable else damaged(whole, rng))
+        path.write_bytes(changed_json(whole, rng) if readable else damaged(whole, rng))
         if name == "calibration.json":  # which has no checksum: whatever is possible is believed
             tally.attempt(reads[name], name)
         else:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tribayes as tb
+
+PACKAGE, TESTS = str(Path(tb.__file__).parent), str(Path(__file__).parent.parent)
 KEPT = 5  # failures that are described
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether this is a `ValueError` that the package raised itself, or an error of the system."""
+    if isinstance(error, OSError):
+        return True
+    where = traceback.extract_tb(error.__traceback__)[-1].filename
+    return isinstance(error, ValueError) and where.startswith((PACKAGE, TESTS))
 
 
 @dataclass
@@ -29,11 +41,9 @@ class Tally:
         """Held where it works or is refused in our own words; any other error is noted."""
         try:
             run()
-        except (ValueError, OSError) as error:
-            self.note(True, f"{what}: {error}")
         except Exception as error:
             own = isinstance(error, TypeError) and str(error).startswith("`")  # as our wrong_type words it
-            self.note(own, f"{what}: {type(error).__name__}: {error}")
+            self.note(own or is_refusal(error), f"{what}: {type(error).__name__}: {error}")
         else:
             self.note(True, what)
 

@@ -3,6 +3,8 @@
 import copy
 import math
 import re
+from contextlib import suppress
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import nn
 
 import tribayes as tb
 from tests.networks import any_family, any_network, bayesian, inputs_of
+from tribayes._errors import LARGEST_DECAY, LARGEST_RATE
 
 
 def by_name(groups: list[dict[str, object]]) -> dict[str, dict[str, object]]:
@@ -79,9 +82,10 @@ def test_weight_decay_is_of_the_means_and_of_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("decay", "kind", "text"),
     [
-        ("much", TypeError, "`weight_decay` (='much') must be a number or None; pass e.g. 5e-4."),
+        ("much", TypeError, "`weight_decay` (='much') must be a number; pass e.g. 5e-4."),
         (-1e-4, ValueError, "`weight_decay` (=-0.0001) must be finite and not negative; pass e.g. 5e-4."),
         (math.inf, ValueError, "`weight_decay` (=inf) must be finite and not negative; pass e.g. 5e-4."),
+        (1e300, ValueError, "`weight_decay` (=1e+300) must be at most 1e+06; pass e.g. 5e-4."),
     ],
 )
 def test_a_bad_weight_decay_is_refused(decay: float, kind: type[Exception], text: str) -> None:
@@ -161,6 +165,35 @@ def test_weight_decay_spares_scales_and_correlations() -> None:
 def test_rates_that_are_not_positive_are_refused(options: dict[str, float], text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
         tb.parameter_groups(bayesian("MLP"), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "argument", "value"),
+    [
+        ({"lr": 1e38}, "lr", "1e+38"),
+        ({"lr": {"*": 1e300}}, "lr", "1e+300"),
+        ({"lr": 0.1, "scale_lr": 1e31}, "scale_lr", "1e+31"),
+        ({"lr": 1e29, "scale_lr_multiplier": 100}, "lr * scale_lr_multiplier", "1e+31"),
+        ({"lr": 1e29, "scale_lr_multiplier": 1}, "lr * correlation_lr_multiplier", "5e+30"),
+    ],
+)
+def test_rates_beyond_float32_are_refused(options: dict[str, Any], argument: str, value: str) -> None:
+    """Optimizers ended in torch's words: "value cannot be converted to type float without overflow"."""
+    with pytest.raises(ValueError, match=rf"^`{re.escape(f'{argument}` (={value})')} must be at most 1e\+30; it is a"):
+        tb.parameter_groups(bayesian("MLP"), **options)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop"])
+@pytest.mark.parametrize("weight_decay", [None, LARGEST_DECAY])
+def test_the_largest_rates_end_in_our_words(kind: str, weight_decay: float | None) -> None:
+    torch.manual_seed(0)
+    model = tb.to_bayesian(nn.Linear(3, 2))
+    rates = {"lr": LARGEST_RATE / 50, "correlation_lr_multiplier": 50, "weight_decay": weight_decay}
+    optimizer = getattr(torch.optim, kind)(tb.parameter_groups(model, **rates))
+    batches = [(torch.randn(6, 3), torch.arange(6) % 2)] * 20
+    with suppress(tb.NonFiniteLoss):  # or a large loss, which is one
+        tb.fit(model, tb.ELBO(tb.Categorical(), data_size=6), batches, optimizer, progress=False)
+    assert all(value.isfinite().all() for value in model.parameters())
 
 
 def test_a_plain_network_is_refused() -> None:

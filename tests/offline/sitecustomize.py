@@ -10,7 +10,7 @@ from typing import Any
 
 HERE = ("localhost", "127.0.0.1", "::1", "", None, b"localhost", b"127.0.0.1")
 NAMED = ("socket.getaddrinfo", "socket.gethostbyname")
-ADDRESSED = ("socket.connect", "socket.sendto")
+ADDRESSED = ("socket.connect", "socket.sendto", "socket.sendmsg")
 
 
 def refuse_the_network(event: str, arguments: tuple[Any, ...]) -> None:

@@ -213,6 +213,9 @@ def test_options_are_for_one_or_the_other(tmp_path: Path) -> None:
     said = complaint("fit", data, *wild, "--run", tmp_path / "wild")
     assert said.startswith("the loss of step 2 is not finite: ")
     assert said.endswith("Nothing of this step was applied.")
+    for key, value, most in (("learning_rate", 1e38, "1e+30"), ("weight_decay", 1e38, "1e+06")):
+        said = complaint("fit", data, "--target", "price", "--set", f"{key}={value}", "--run", tmp_path / "far")
+        assert said == f"`{key}` (={value}) must be at most {most}; change the value."
     assert "lie between 0 and 10,000" in complaint("fit", data, "--target", "price", "--set", "width=20000")
 
 

@@ -18,7 +18,7 @@ def test_the_commands_about_a_table_run(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     for name, seed in (("houses.csv", 0), ("new.csv", 1)):
         write_csv(tmp_path / name, rows_of(100, seed))
-    block = re.findall(r"^```\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)[0]
+    block = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)[0]
     lines = [line.partition("#")[0].split()[1:] for line in block.splitlines()]
     assert [words[0] for words in lines] == ["fit", "evaluate", "predict", "report", "compare"]
     for seed in (0, 1):

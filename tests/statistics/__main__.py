@@ -20,7 +20,7 @@ from tribayes.posterior import Stream
 from tribayes.posterior.draw import cuda
 
 FIGURES = Path(__file__).with_name("figures.json")
-LEAST = 1e-7  # p-values below it are faults: for 200 of them, one run in 50,000 without a fault
+LEAST = 1e-7  # p-values below it are faults: for 300 of them, one run in 30,000 without a fault
 Figures = dict[str, Any]
 
 

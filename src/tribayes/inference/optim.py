@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from tribayes._errors import check_module, check_positive, is_number, refusal, wrong_type
+from tribayes._errors import check_decay, check_module, check_positive, check_rate, refusal
 from tribayes.inference.rates import GIVEN
 from tribayes.inference.steady import MARK, watch_for_steady_groups
 from tribayes.nn.conversion import check_patterns, matches
@@ -64,7 +64,7 @@ def parameter_groups(
     reshard_(model)
     for module in bayesian_modules(model):
         module.warn_of_zeros()  # a loop of one's own has nobody else to say it before its loss is infinite
-    check_positive("scale_lr", scale_lr, "it is a learning rate, such as 0.01")
+    check_rate("scale_lr", scale_lr, "it is a learning rate, such as 0.01")
     multipliers = {"scales": (scale_lr_multiplier, 1.0), "correlations": (correlation_lr_multiplier, KAPPA)}
     given = {name: pair[0] for name, pair in multipliers.items() if pair[0] is not None}
     for name, multiplier in given.items():
@@ -73,6 +73,7 @@ def parameter_groups(
     for name, parameters in _raw(model).items():
         if given:
             rate = _one_rate(lr) * given.get(name, multipliers[name][1])
+            check_rate(f"lr * {name[:-1]}_lr_multiplier", rate, "it is a learning rate")
             groups.append({"name": name, "params": parameters, "lr": rate})
         else:
             watch_for_steady_groups()
@@ -111,10 +112,7 @@ def _ordinary(
     by_rate = _by_rate(lr, rest)
     if weight_decay is None:
         return [{"name": f"means{mark}", "params": params, "lr": rate} for mark, rate, params in by_rate]
-    if not is_number(weight_decay):
-        raise wrong_type("weight_decay", weight_decay, "be a number or None", "pass e.g. 5e-4")
-    if not 0 <= weight_decay < float("inf"):
-        raise refusal("weight_decay", weight_decay, "be finite and not negative", "pass e.g. 5e-4")
+    check_decay("weight_decay", weight_decay, "pass e.g. 5e-4")
     means = {mean for module in bayesian_modules(model) for _, mean in module.means()}
     kinds = (("means", float(weight_decay), means.__contains__), ("others", 0.0, lambda p: p not in means))
     return [
@@ -138,7 +136,7 @@ def _by_rate(
             raise refusal("lr", dict(lr), f"have a rate for {name!r}", "add a last pattern for the rest: '*'")
         groups[pattern].append(parameter)
     for rate in lr.values():
-        check_positive("lr", rate, "it is a learning rate")
+        check_rate("lr", rate, "it is a learning rate")
     return [(f" {pattern}", rate, groups[pattern]) for pattern, rate in lr.items()]
 
 
@@ -146,5 +144,5 @@ def _one_rate(lr: float | Mapping[str, float]) -> float:
     if isinstance(lr, Mapping):
         requirement = "be one number where a multiplier of it is asked for: δ and γ have entries of all tensors"
         raise refusal("lr", dict(lr), requirement, "leave the multipliers out: `scale_lr` is the rate of δ and γ")
-    check_positive("lr", lr, "it is a learning rate")
+    check_rate("lr", lr, "it is a learning rate")
     return lr

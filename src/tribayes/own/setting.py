@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, get_type_hints
 
-from tribayes._errors import refusal
+from tribayes._errors import check_decay, check_rate, refusal
+from tribayes.inference.objective import check_weight
 from tribayes.own.target import TASKS
 from tribayes.posterior.family import FAMILIES
 from tribayes.runs.records import is_of
@@ -55,11 +56,9 @@ class OwnSetting:
         for name, (least, most) in limits.items():
             if not least <= getattr(self, name) <= most:
                 raise refusal(name, getattr(self, name), f"lie between {least} and {most:,}", "change the value")
-        for name in ("learning_rate", "weight_decay", "kl_weight"):
-            if getattr(self, name) < 0 or not self.learning_rate:
-                raise refusal(
-                    name, getattr(self, name), "not be negative, nor a learning rate of 0", "change the value"
-                )
+        check_rate("learning_rate", self.learning_rate, "change the value")
+        check_decay("weight_decay", self.weight_decay, "change the value")
+        check_weight(self.kl_weight)
 
     @property
     def bayesian(self) -> bool:

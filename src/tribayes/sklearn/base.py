@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from tribayes._errors import check_positive
+from tribayes._errors import check_rate
 from tribayes.tables import FittedTable, Network, Recipe, multilayer_perceptron
 from tribayes.tables.recipe import CANDIDATES
 
@@ -51,7 +51,7 @@ class TableEstimator(BaseEstimator):
 
     def _recipe(self) -> Recipe:
         """The parameters as they are now; grids bring NumPy's numbers."""
-        check_positive("learning_rate", self.learning_rate, "pass e.g. 0.01")  # which a recipe calls lr
+        check_rate("learning_rate", self.learning_rate, "pass e.g. 0.01")  # which a recipe calls lr
         return Recipe(
             network=multilayer_perceptron if self.network is None else self.network,
             kl_weights=CANDIDATES if self.kl_weight == CHOOSE else (self.kl_weight,),

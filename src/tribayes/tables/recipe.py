@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from tribayes._errors import check_positive, check_whole, is_number, refusal, wrong_type
+from tribayes._errors import check_decay, check_rate, check_whole, refusal, wrong_type
 from tribayes.inference.objective import AUTO, check_weight
 
 Network = Callable[[int, int], nn.Module]
@@ -74,9 +73,8 @@ class Recipe:
         check_whole("steps", self.steps, "it counts steps of training", least=1)
         check_whole("batch_size", self.batch_size, "it counts rows", least=1)
         check_whole("samples", self.samples, "it counts networks that answer, such as 200", least=2)
-        check_positive("lr", self.lr, "it is a learning rate, such as 0.01")
-        if not is_number(self.weight_decay) or not 0 <= self.weight_decay < math.inf:
-            raise refusal("weight_decay", self.weight_decay, "be finite and not negative", "pass e.g. 0.01, or 0")
+        check_rate("lr", self.lr, "it is a learning rate, such as 0.01")
+        check_decay("weight_decay", self.weight_decay, "pass e.g. 0.01, or 0")
 
 
 def _check_device(word: object) -> None:

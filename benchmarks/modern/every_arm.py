@@ -1,4 +1,4 @@
-"""The part of docs/modern.md about LeNet-100 on Fashion-MNIST: small enough for every arm to be run on a CPU."""
+"""The part of docs/modern.md about LeNet-100 on Fashion-MNIST: small enough for every arm to be run."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ INTRODUCTION = """\
 ## LeNet-100 on Fashion-MNIST, every arm
 
 A small network without normalisation: {epochs} epochs of SGD (Nesterov, 0.9) on 55,000 images as they are, batch
-{batch}, rate 0.02 with warm-up and cosine, decay 5e-4 where nothing else was tried, float32, on a CPU. All arms are
-trained alike, and each had three trials, of one seed, of the number that is its own; the one with the best NLL on 5,000
-held-out training images was then trained with all seeds. The same images choose temperatures. Mean field has the prior
-N(0, 0.1²); IVON's ess is N; SWAG holds its rate in the last quarter, as it is then or at a share of the highest.
+{batch}, rate 0.02 with warm-up and cosine, decay 5e-4 where nothing else was tried, {precision}, on {device}. All arms
+are trained alike, and each had three trials, of one seed, of the number that is its own; the one with the best NLL on
+5,000 held-out training images was then trained with all seeds. The same images choose temperatures. Mean field has the
+prior N(0, 0.1²); IVON's ess is N; SWAG holds its rate in the last quarter, as it is then or at a share of the highest.
 {samples} sampled networks answer. *Far*: telling 2,000 Japanese letters from test images by entropy. Test images were
 looked at once, with nothing chosen by them.
 
@@ -66,10 +66,12 @@ def section(cells: Mapping[str, Runs], together: Mapping[str, Ensemble], trials:
     arms = {_arm(runs): runs for runs in cells.values()}
     if "plain" not in arms:
         return ""
-    settings = next(iter(arms["plain"].values()))["settings"]
+    first = next(iter(arms["plain"].values()))
+    told = {"precision": "bf16" if first["machine"]["cuda"] else "float32", "device": first["machine"]["device"]}
     ordered = [name for name in TITLES if name in arms]
     tried = [trial for found in trials.values() for trial in found]
-    parts = [INTRODUCTION.format(**settings), _choices(tried, ordered), _table(arms, ordered, together)]
+    introduction = INTRODUCTION.format(**first["settings"], **told)
+    parts = [introduction, _choices(tried, ordered), _table(arms, ordered, together)]
     for own in OURS:
         if own in arms:
             parts.append(

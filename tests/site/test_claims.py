@@ -36,7 +36,7 @@ def test_where_the_correlation_was_worse_on_regressions_is_said() -> None:
     assert worse, f"{name}: the page says that it is worse on one"
     assert all(cell in said for cell in worse)
     likelihoods = next(row[1] for row in rows("understanding/what-it-buys.md") if "20 splits" in row[0])
-    quoted = re.findall(r"\w+ [+−][\d.]+ ± [\d.]+", likelihoods)
+    quoted = re.findall(r"\w+ [+−][\d.]+ \(−[\d.]+ to [+−][\d.]+\)", likelihoods)
     assert len(quoted) == 3
     source = (DOCS / "uci.md").read_text().partition("tridiagonal minus diagonal")[2].partition("\n")[0]
     assert [part for part in quoted if part not in source] == []

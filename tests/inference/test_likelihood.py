@@ -445,6 +445,13 @@ def test_options_that_make_no_sense_are_refused(option: str) -> None:
         tb.Categorical(**{option: value})
 
 
+def test_weights_that_no_float_holds_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"^`class_weights` \(=\[1000.* one per class, finite and not negative; pass e\.g\."
+    ):
+        tb.Categorical(class_weights=[10**400, 1])
+
+
 def test_weights_for_other_classes_are_refused() -> None:
     text = (
         "`class_weights` (=tensor of shape (2,), torch.float32) must have one for each of the 3 classes; "

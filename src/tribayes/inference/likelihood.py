@@ -328,11 +328,14 @@ class MultiLabel(Bernoulli):
 
 
 def _weights(given: Sequence[float] | Tensor) -> Tensor:
+    requirement = "be numbers, one per class, finite and not negative"
+    remedy = "pass e.g. the inverse of each class's share"
     try:
         weights = torch.as_tensor(given, dtype=torch.get_default_dtype()).detach().clone()
     except (TypeError, ValueError, RuntimeError):  # as torch refuses a list of tensors, a dict, words
-        raise wrong_type("class_weights", given, "be numbers", "pass e.g. the inverse of each class's share") from None
+        raise wrong_type("class_weights", given, "be numbers", remedy) from None
+    except OverflowError:  # of whole numbers that no float holds
+        raise refusal("class_weights", given, requirement, remedy) from None
     if weights.ndim != 1 or not bool((weights.isfinite() & (weights >= 0)).all()) or not bool((weights > 0).any()):
-        remedy = "pass e.g. the inverse of each class's share"
-        raise refusal("class_weights", weights, "be numbers, one per class, finite and not negative", remedy)
+        raise refusal("class_weights", weights, requirement, remedy)
     return weights

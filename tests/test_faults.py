@@ -21,7 +21,7 @@ from tests.faults.surface import subjects
 from tests.faults.tally import Tally, damaged
 from tests.faults.trials import TRIALS, attempt
 
-SHARES = {"calls": 0.004, "images": 0.02, "json": 0.005, "questions": 0.005, "steps": 0.003, "data": 0.02}
+SHARES = {"calls": 0.004, "images": 0.02, "json": 0.005, "questions": 0.0005, "steps": 0.0003, "data": 0.02}
 SHARES |= {"tensors": 0.001, "models": 0.01, "own runs": 0.01, "tables": 0.01, "pictures": 0.02, "junk": 0.02}
 SLOW = {
     "kills",

@@ -47,7 +47,7 @@ words. A run of the suite that breaks any promise ends with an exit code of 1 an
   and columns without end, archives and pictures that unpack to gigabytes. It is read in a process of its own, whose
   largest memory and time of computing are measured: no more than the larger of four times the file and 512 MB, and at
   most 10 seconds. Junk of up to 64 MB is tried, so it is the 512 MB that bind; JSON grows up to eightfold.
-- Interrupts come at single bytecodes of the package, by `sys.settrace`.
+- Interrupts come at every bytecode of the package that a question, or a step, goes through, by `sys.settrace`.
 - Calls are of every public function, class and method, by its signature: one or two odd arguments (NaN, infinity, wrong
   shapes and types, numbers beyond any range), chosen by what is annotated, beside legal ones. What is left out, and
   why, is listed by name in `tests/faults/legal.py`; a name that is neither fails a test. The classes of

@@ -34,10 +34,10 @@ TRIALS = {
     "streams": Trial("no two of (seed, sample, module) share random numbers", 1_000_000, models.name_streams),
     "threads": Trial("threads that share a model get the answers they get alone", 2000, models.ask_in_threads),
     "forks": Trial("a forked process gives its parent's answers", 500, models.ask_after_a_fork),
-    "questions": Trial(
-        "an interrupt anywhere in predict leaves the model as it was", 10_000, models.interrupt_questions
+    "questions": Trial(  # at every bytecode, of which there are fewer
+        "an interrupt anywhere in predict leaves the model as it was", 100_000, models.interrupt_questions
     ),
-    "steps": Trial("an interrupt anywhere in a step leaves a model that trains on", 10_000, models.interrupt_steps),
+    "steps": Trial("an interrupt anywhere in a step leaves a model that trains on", 100_000, models.interrupt_steps),
     "memory": Trial("memory stays flat over predictions and steps, a thousand of each a try", 100, models.ask_for_ever),
 }  # fmt: skip
 

@@ -113,10 +113,20 @@ def test_what_was_not_seen_makes_a_row_uncertain(values: Path) -> None:
     rows = rows_of(3, seed=1)
     rows[1]["colour"] = "mauve"
     said, lines = asked(values, rows)
-    assert "1 of 3 rows hold what the training had not seen, and are called uncertain; row 2: colour 'mauve'" in said
+    assert "1 of 3 rows hold what the training had hardly or not seen, and are called uncertain; row 2: colour " in said
     assert lines[1]["remark"] == "colour 'mauve' was not seen in training"
     assert lines[1]["certain"] == "no"
     assert lines[0]["remark"] == ""
+
+
+def test_a_number_far_from_all_that_was_seen_makes_a_row_uncertain(values: Path) -> None:
+    """Networks may agree about what none of them has learned."""
+    column = next(column for column in OwnRun.open(values).form.inputs.columns if column.name == "height")  # type: ignore[union-attr]
+    rows = rows_of(3, seed=1)
+    rows[1]["height"], rows[2]["height"] = column.mean + 9.5 * column.std, column.mean - 1234.0 * column.std
+    _, lines = asked(values, rows)
+    assert [line["remark"] for line in lines] == ["", "", "height is 1,234 standard deviations from its mean"]
+    assert lines[2]["certain"] == "no"
 
 
 def test_new_rows_of_one_column_alone_are_answered(tmp_path: Path) -> None:

@@ -156,6 +156,6 @@ def _said(question: _Question) -> list[str]:
         return []
     first = min(strange)
     return [
-        f"{len(strange):,} of {rows:,} rows hold what the training had not seen, and are called uncertain; "
+        f"{len(strange):,} of {rows:,} rows hold what the training had hardly or not seen, and are called uncertain; "
         f"row {first + 1}: {printable(strange[first])}"
     ]

@@ -29,6 +29,9 @@ from tribayes.runs.records import is_of
 
 MOST_BYTES = 2_000_000_000  # of all rows as the network takes them
 
+_FAR = (
+    10.0  # standard deviations: networks may well agree about what lies beyond, of which they learned next to nothing
+)
 _DAMAGED = "schema.json was changed or is damaged; restore it, or start anew in another folder"
 
 
@@ -129,7 +132,7 @@ class Schema:
         return sum(column.width for column in self.columns)
 
     def encode(self, table: Any) -> tuple[Tensor, dict[int, str]]:
-        """(N, width), float32; and by row, for those that have it, what the training had not seen."""
+        """(N, width), float32; and by row, for those that have it, what the training had hardly or not seen."""
         absent = [column.name for column in self.columns if column.name not in table.columns]
         if absent:
             requirement = f"have the columns it was trained on, but {', '.join(map(repr, absent))} is not there"
@@ -199,10 +202,12 @@ def _fill_numbers(column: Column, values: Any, part: Tensor) -> Strange:
     scaled = torch.where(absent, 0.0, (numbers - column.mean) / column.std)
     check_within(column.name, values, scaled)
     part[:, 0] = scaled
+    far = (scaled.abs() > _FAR).nonzero().flatten().tolist()
+    remarks = [(row, f"{column.name} is {scaled[row].abs():,.0f} standard deviations from its mean") for row in far]
     if column.missing:
         part[:, 1] = absent
-        return []
-    return [(row, f"{column.name} is missing") for row in absent.nonzero().flatten().tolist()]
+        return remarks
+    return remarks + [(row, f"{column.name} is missing") for row in absent.nonzero().flatten().tolist()]
 
 
 def _fill_categories(column: Column, values: Any, part: Tensor) -> Strange:

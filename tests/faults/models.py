@@ -18,10 +18,9 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.faults.processes import ended, in_a_child
-from tests.faults.tally import Tally
+from tests.faults.tally import PACKAGE, Tally
 from tribayes.posterior import Stream
 
-PACKAGE = str(Path(tb.__file__).parent)
 THREADS = 4
 EACH = 1000  # predictions and steps between two looks at memory
 SLACK = 16 * 2**20  # bytes by which memory may grow without being a leak: allocators round up

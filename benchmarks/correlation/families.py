@@ -33,7 +33,7 @@ class Structured(Family):
     def structure(self, number: int, mean: Tensor) -> Structure:
         """R of a tensor, by its flat mean; `self.raw[:, number]` has what was learned about it."""
 
-    def laws(self, means: Sequence[Tensor]) -> list[Multiplicative]:  # type: ignore[override]  # laws of its own
+    def laws(self, means: Sequence[Tensor]) -> list[Multiplicative]:  # type: ignore[override]  # not among the library's two
         taus = parametrisation.tau_of(self.delta).unbind()
         return [
             Multiplicative(mean, tau, self.structure(number, mean))

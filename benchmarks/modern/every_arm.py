@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from benchmarks.modern.archive import Record
 from benchmarks.modern.figures import equivalent_text, paired_difference
@@ -166,6 +167,8 @@ def _difference(own: Runs, other: Runs, column: tuple[str, Path, float, int]) ->
 
 
 def _at(figures: Record, path: Path) -> float:
+    """The number at the end of a path."""
+    found: Any = figures
     for name in path:
-        figures = figures[name]
-    return float(figures)  # type: ignore[arg-type]  # a number, at the end of a path
+        found = found[name]
+    return float(found)

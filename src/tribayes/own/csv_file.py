@@ -9,7 +9,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from tribayes._errors import refusal
 
@@ -49,7 +49,7 @@ def _separator(header: str) -> str:
     return max(SEPARATORS, key=lambda each: len(next(csv.reader([header], delimiter=each), [])))
 
 
-def _reader(path: Path, file: TextIO, separator: str) -> Iterator[list[str]]:
+def _reader(path: Path, file: TextIO, separator: str) -> Any:  # a type that csv does not show: rows, and `line_num`
     return csv.reader(_text_alone(path, file), delimiter=separator, strict=True, skipinitialspace=True)
 
 
@@ -64,7 +64,7 @@ def _text_alone(path: Path, file: TextIO) -> Iterator[str]:
         yield line
 
 
-def _checked(path: Path, reader: Iterator[list[str]], columns: int) -> tuple[list[str], int]:
+def _checked(path: Path, reader: Any, columns: int) -> tuple[list[str], int]:
     """The header's names, and how many rows there are, all of the same length."""
     header = [name.strip() for name in next(reader, [])]
     if not any(header):
@@ -77,7 +77,7 @@ def _checked(path: Path, reader: Iterator[list[str]], columns: int) -> tuple[lis
             requirement = f"have rows, but after {rows:,} of them come more than {MOST_EMPTY:,} empty lines"
             raise refusal("DATA", str(path), requirement, "take the empty lines away")
         if row and len(row) != len(header):  # an empty line is no row
-            line = reader.line_num  # type: ignore[attr-defined]  # csv's readers have it, their type is an iterator
+            line = reader.line_num
             requirement = f"have {len(header)} cells in every row, as in its header, but line {line} has {len(row)}"
             remedy = "correct that line, or quote cells that hold separators"
             above = "take away what stands above the names of columns, such as a title, or "
@@ -85,7 +85,7 @@ def _checked(path: Path, reader: Iterator[list[str]], columns: int) -> tuple[lis
         if row and blank and len(header) == 1:
             requirement = f"have no empty line between its rows of one cell, but line {blank} is"
             raise refusal("DATA", str(path), requirement, 'write "" for a value that is missing')
-        blank = blank or (0 if row else reader.line_num)  # type: ignore[attr-defined]
+        blank = blank or (0 if row else reader.line_num)
         rows += bool(row)
     return header, rows
 

@@ -29,9 +29,7 @@ from tribayes.runs.records import is_of
 
 MOST_BYTES = 2_000_000_000  # of all rows as the network takes them
 
-_FAR = (
-    10.0  # standard deviations: networks may well agree about what lies beyond, of which they learned next to nothing
-)
+_FAR = 10.0  # standard deviations: networks may agree about what lies beyond, though none has learned it
 _DAMAGED = "schema.json was changed or is damaged; restore it, or start anew in another folder"
 
 

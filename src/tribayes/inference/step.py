@@ -34,6 +34,7 @@ _LARGEST_CLIP = 1e38  # about the largest number of float32
 
 _MOST_CHANGES = 50  # of a recorded model: one that always changes is not worth it
 _WARM_UP = 3  # steps before a recording: what torch allocates once, it allocates then
+_WARM_UP_AGAIN = 2  # before the next: the first puts tables for other places onto the device, which waits for it
 
 
 class TrainingStep:
@@ -148,7 +149,7 @@ class TrainingStep:
         check_examples(*batch)
         self._begin()
         if self._recorded is not None and self._recorded.has_other_form:
-            self._recorded, self._left, self._changes = None, 1, self._changes + 1
+            self._recorded, self._left, self._changes = None, _WARM_UP_AGAIN, self._changes + 1
             self._capture = self._changes < _MOST_CHANGES
         if not self._capture:
             return self.take(*batch)

@@ -126,7 +126,7 @@ class BayesianModule(nn.Module):
             twin = self._twin_in_use()
             if twin is not None:
                 return twin.network(*args, **kwargs)
-        elif self._given is None and torch.compiler.is_exporting():
+        elif self._given is None and torch.compiler._is_exporting_flag:  # is_exporting() lies to compilers before 2.13
             remedy = "export tb.Ensemble(model), tb.SamplingNetwork(model) or the mean, tb.to_deterministic(model)"
             raise refusal(
                 "model", type(self).__name__, "not draw anew by torch's generator where it is exported", remedy

@@ -44,8 +44,7 @@ def draw(
     device = delta.device.type  # under autocast nothing is left to cast
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
     drawn, divergence, _ = _draw(list(means), delta, gamma, locs, scales, seeds, relative, dtype)
-    stacks = unflatten(drawn, means, dtype)
-    weights = stacks if count is not None else [stack.squeeze(0) for stack in stacks]
+    weights = unflatten(drawn.squeeze(0) if count is None else drawn, means, dtype)
     return weights, None if priors is None else divergence
 
 
@@ -168,18 +167,20 @@ def unflatten(rows: Tensor, like: Means, dtype: torch.dtype) -> list[Tensor]:
     """(…, total) cut into tensors, each with the shape and the memory order of its model; `dtype` is the draws'."""
     if len(like) == 1 and rows.shape[-1] == like[0].numel():
         return [_shaped(rows, like[0])]  # the gradients of one lie well
-    sizes = [tensor.numel() for tensor in like]
-    gaps = [room - size for room, size in zip(rooms(like, dtype), sizes, strict=True)]
-    # a gap is a piece of its own, where there is one: to cut it off a piece would copy all gradients once more
-    pieces = rows.split([length for pair in zip(sizes, gaps, strict=True) for length in pair if length], -1)
-    kept = [place + sum(gap > 0 for gap in gaps[:place]) for place in range(len(sizes))]
+    lengths, kept = [], []  # of pieces; which of them are tensors
+    for tensor, room in zip(like, rooms(like, dtype), strict=True):
+        kept.append(len(lengths))
+        lengths.append(tensor.numel())
+        if gap := room - tensor.numel():
+            lengths.append(gap)  # a piece of its own: to cut it off a piece would copy all gradients once more
+    pieces = rows.split(lengths, -1)
     return [_shaped(pieces[place], tensor) for place, tensor in zip(kept, like, strict=True)]
 
 
 def _shaped(piece: Tensor, like: Tensor) -> Tensor:
-    lead = piece.shape[:-1]
     if like.is_contiguous():
-        return piece.reshape(lead + like.shape)
+        return piece.view_as(like) if piece.ndim == 1 else piece.reshape(piece.shape[:-1] + like.shape)
+    lead = piece.shape[:-1]
     axes = sorted(range(like.ndim), key=lambda axis: -like.stride()[axis])  # from the slowest in memory to the fastest
     back = [len(lead) + axes.index(axis) for axis in range(like.ndim)]
     return piece.reshape(lead + tuple(like.shape[axis] for axis in axes)).permute(*range(len(lead)), *back)

@@ -20,6 +20,7 @@ from tribayes.posterior import Stream
 from tribayes.posterior.draw import cuda
 
 FIGURES = Path(__file__).with_name("figures.json")
+ON_GPU = Path(__file__).with_name("figures-gpu.json")
 LEAST = 1e-7  # p-values below it are faults: for 300 of them, one run in 30,000 without a fault
 Figures = dict[str, Any]
 
@@ -54,6 +55,10 @@ def neighbours(count: int, _: bool) -> Figures:
     return found
 
 
+def triton(count: int, _: bool) -> Figures:
+    return {name: {"count": count, "p": normals.battery(make(count))} for name, make in sources.TRITON.items()}
+
+
 def intervals(count: int, short: bool) -> Figures:
     steps = 150 if short else 1000
     found = {"exact posterior, mean_field": coverage.conjugate(count, "mean_field", steps)}
@@ -69,6 +74,7 @@ TRIALS: dict[str, tuple[Callable[[int, bool], Figures], int, int]] = {  # and ho
     "neighbours": (neighbours, 2000, 300),
     "intervals": (intervals, 1000, 200),
 }
+TRIALS_ON_GPU: dict[str, tuple[Callable[[int, bool], Figures], int, int]] = {"triton": (triton, 2**24, 2**17)}
 
 
 def faults(found: Figures, path: str = "") -> list[str]:
@@ -86,29 +92,34 @@ def faults(found: Figures, path: str = "") -> list[str]:
 
 
 def run(name: str, short: bool) -> Figures:
-    trial, full, few = TRIALS[name]
+    trial, full, few = (TRIALS | TRIALS_ON_GPU)[name]
     return trial(few if short else full, short)
 
 
 def main(given_words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.statistics", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="TRIAL", help=f"of {', '.join(TRIALS)}; default all")
+    parser.add_argument("--gpu", action="store_true", help=f"what needs a GPU: {', '.join(TRIALS_ON_GPU)}")
     parser.add_argument("--short", action="store_true", help="few of each; nothing is stored")
-    parser.add_argument("--out", type=Path, default=FIGURES, help="where p-values are stored")
+    parser.add_argument("--out", type=Path, help="where p-values are stored; default beside this program")
     given = parser.parse_args(given_words)
-    if unknown := set(given.names) - TRIALS.keys():
-        parser.error(f"{sorted(unknown)[0]} is none of {', '.join(TRIALS)}")
+    known = TRIALS_ON_GPU if given.gpu else TRIALS
+    if unknown := set(given.names) - known.keys():
+        parser.error(f"{sorted(unknown)[0]} is none of {', '.join(known)}")
     torch.set_num_threads(1)
-    stored: Figures = json.loads(given.out.read_text()) if given.out.exists() else {"trials": {}}
+    out = given.out or (ON_GPU if given.gpu else FIGURES)
+    stored: Figures = json.loads(out.read_text()) if out.exists() else {"trials": {}}
     broken = []
-    for name in given.names or TRIALS:
+    for name in given.names or known:
         found = run(name, given.short)
         broken += faults(found, name)
         print(f"{name}: done", flush=True)
         if not given.short:
             stored["trials"][name] = found
             place = {"python": platform.python_version(), "torch": torch.__version__}
-            store_json(given.out, stored | {"date": str(datetime.now(UTC).date())} | place)
+            if given.gpu:
+                place["device"] = torch.cuda.get_device_name()
+            store_json(out, stored | {"date": str(datetime.now(UTC).date())} | place)
     print("\n".join(broken) or "nothing is out of order")
     sys.exit(bool(broken))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pages.markdown import markdown_table
 from tests.large.__main__ import FIGURES as LARGE
-from tests.statistics.__main__ import FIGURES, LEAST
+from tests.statistics.__main__ import FIGURES, LEAST, ON_GPU
 
 Stored = Mapping[str, Any]
 
@@ -25,7 +25,12 @@ below {least:g} counts as a fault, which by chance happens in one run of {rate:,
 - The kernels draw by Philox with seven rounds. Their integers are those of the twin that is tested here, bit by bit
   (tests/gpu/test_philox.py on a GPU, tests/interpreted/ in Triton's interpreter). With three rounds instead of seven
   the battery fails (tests/test_statistics.py).
+{gpu}
+"""
 
+_GPU = """\
+- The kernels' own normals, {normals} million of one large tensor and as many of short draws, were put to the battery on
+  an {device}, too (`python -m tests.statistics --gpu`): of {tests} tests the smallest p-value is {smallest:.2g}.
 """
 
 _INTERVALS = """
@@ -39,17 +44,20 @@ trained it holds too few, and `tb.conformalise` with 99 held-out rows mends it w
 _LARGE = """
 ## Long and large
 
-`make large`, on a CPU where nothing else is said:
+`make large`, on a CPU where nothing else is said; on a GPU the last weights of 10⁹ and of 2³¹ are compared with their
+normals (tests/gpu/test_large.py):
 
 """
 
 
 def section() -> str:
     """Both parts of the page, from the stored figures."""
-    return statistics(json.loads(FIGURES.read_text())) + large(json.loads(LARGE.read_text()))
+    figures = [json.loads(path.read_text()) for path in (FIGURES, ON_GPU, LARGE)]
+    return statistics(*figures[:2]) + large(figures[2])
 
 
-def statistics(stored: Stored) -> str:
+def statistics(stored: Stored, on_gpu: Stored) -> str:
+    """Random numbers and intervals: on a CPU, and what was put to the test on a GPU."""
     trials = stored["trials"]
     tables = {name: by_source(trials[name]) for name in ("words", "normals", "neighbours")}
     values = [(p, f"{source}: {test}") for source, test, p in p_values(trials)]
@@ -62,6 +70,7 @@ def statistics(stored: Stored) -> str:
         likely=1 - 0.5 ** (1 / count),
         least=LEAST,
         rate=1000 * round(1e-3 / (count * LEAST)),
+        gpu=by_triton(on_gpu),
         **trials["names"],
     )
     header = ["source", "how many", "tests", "smallest p"]
@@ -69,6 +78,14 @@ def statistics(stored: Stored) -> str:
     for title, rows in zip(titles, tables.values(), strict=True):
         text += markdown_table([f"{header[0]}: {title}", *header[1:]], rows) + "\n"
     return text.rstrip("\n") + "\n" + intervals(trials["intervals"]) + origin(stored)
+
+
+def by_triton(stored: Stored) -> str:
+    """What a GPU's own draws came to."""
+    found = stored["trials"]["triton"]
+    values = [value for each in found.values() for value in each["p"].values()]
+    millions = round(next(iter(found.values()))["count"] / 1e6)
+    return _GPU.format(normals=millions, device=stored["device"], tests=len(values), smallest=min(values))
 
 
 def p_values(trials: Stored) -> list[tuple[str, str, float]]:

@@ -136,6 +136,34 @@ def exported(count: int) -> Tensor:
     return CountedNormals(torch.tensor(0)).normals(torch.Size((count,)), torch.zeros(1)).double()
 
 
+_SCALE = 2.0**20  # a τ beside which m = 1 takes no digits of a normal; softplus(δ) = δ here
+
+
+def by_triton(seeds: Tensor, weights: int) -> Tensor:
+    """(seeds, weights): normals as the kernels make them on a GPU, a draw for each seed."""
+    device = torch.device("cuda")
+    delta = torch.full((1,), _SCALE, device=device)
+    mean = torch.ones(weights, device=device)
+    (drawn,), _ = cuda.draw([mean], delta, torch.zeros_like(delta), seeds.to(device), len(seeds))
+    return (drawn.double().cpu() - 1) / _SCALE
+
+
+def triton_large(count: int) -> Tensor:
+    """One draw of a large tensor."""
+    return by_triton(one(cuda.seed_number(Stream((0,)))), count).flatten()
+
+
+def triton_first(count: int) -> Tensor:
+    """The first weights of a layer, 16 of each of many networks."""
+    numbers = [cuda.seed_number(Stream((0, sample, 0))) for sample in range(count // 16)]
+    return by_triton(torch.tensor(numbers), 16).flatten()
+
+
+TRITON: dict[str, Callable[[int], Tensor]] = {
+    "Triton": triton_large,
+    "Triton, sample by sample": triton_first,
+}
+
 NORMALS: dict[str, Callable[[int], Tensor]] = {
     "CPU": drawn_by("cpu"),
     "plain": drawn_by("plain"),

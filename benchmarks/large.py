@@ -3,9 +3,8 @@
     python -m benchmarks.large [--device cpu|cuda] [--network gpt-2|vit-b-16] [--seconds S] [--quick]
 
 A step is forward in bf16 by autocast, loss with its divergence, backward and AdamW (fused). Ours is
-`tribayes.TrainingStep` as a user calls it. On a GPU both are CUDA graphs, or neither is where one cannot be (GPT-2 of
-transformers waits for the GPU, to look whether its positions are those of packed texts); the two under
-DistributedDataParallel (one process) never are. Peaks of memory are of steps without a graph, each alone.
+`tribayes.TrainingStep` as a user calls it. On a GPU both are CUDA graphs, or neither is where one cannot be; the two
+under DistributedDataParallel (one process) never are. Peaks of memory are of steps without a graph, each alone.
 On a CPU they are left out unless they are named: a step is long there. --seconds bounds the race of each
 network. A network is kept as soon as it has run. --quick runs miniatures.
 """

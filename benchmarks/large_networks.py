@@ -48,13 +48,12 @@ class NextToken(nn.Module):
         super().__init__()
         from transformers import GPT2Config, GPT2LMHeadModel  # takes seconds, and only this network needs it
 
-        config = GPT2Config(
-            vocab_size=vocabulary, n_positions=tokens, n_embd=width, n_layer=depth, n_head=heads, use_cache=False
-        )
+        config = GPT2Config(vocab_size=vocabulary, n_positions=tokens, n_embd=width, n_layer=depth, n_head=heads)
         self.network = GPT2LMHeadModel(config)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.network(input_ids=tokens, use_cache=False).logits.flatten(0, 1)
+        # with use_cache=False transformers waits for the GPU, to see whether texts are packed: no graph could be made
+        return self.network(input_ids=tokens).logits.flatten(0, 1)
 
 
 class EncoderBlock(nn.Module):

@@ -187,7 +187,7 @@ INTRODUCTIONS = {
     "step": "Forward, loss with its divergence, backward and SGD with momentum in one fused update. Ours is "
     "`tribayes.TrainingStep` as a user calls it, guards included; on a GPU everyone's step is recorded, and its batch "
     "copied in. Compiled (`--compiled`): by `torch.compile`, whose own time is not counted. The floor is the plain "
-    "step and the bytes beyond it. ResNet-50's rows are older than the default prior, and have the paper's.",
+    "step and the bytes beyond it.",
     "large": f"A step of a large transformer, {' and '.join(task.title for task in TASKS)}: in bf16 by autocast, with "
     "AdamW (fused). As CUDA graphs, or as they are where one cannot be; the two under DistributedDataParallel, in one "
     "process, never. Peaks are of steps without a graph.",

@@ -137,7 +137,13 @@ class Variational(Plain):
     """The library's Bayesian network. `family` and defaults differ between arms."""
 
     family = "diagonal"
-    options: ClassVar[Mapping[str, Value]] = {"kl": "auto", "prior": "relative", "tau": 0.05, "draws": "one"}
+    options: ClassVar[Mapping[str, Value]] = {
+        "kl": "auto",
+        "prior": "relative",
+        "tau": 0.05,
+        "draws": "one",
+        "decay": "all",  # parameters that decay, as in a plain network; or "means", those of random weights alone
+    }
     model: tb.BayesianModule
 
     def converted(self, network: Classifier) -> nn.Module:
@@ -148,8 +154,9 @@ class Variational(Plain):
         return tb.RelativePrior() if scale == "relative" else tb.Prior(scale=float(scale))
 
     def make_optimizer(self) -> torch.optim.Optimizer:
-        groups = tb.parameter_groups(self.model, lr=self.task.lr, weight_decay=self.task.weight_decay)
-        return self.task.optimizer(groups)
+        decay, everywhere = self.task.weight_decay, self.option("decay") == "all"
+        groups = tb.parameter_groups(self.model, lr=self.task.lr, weight_decay=None if everywhere else decay)
+        return self.task.optimizer({"weight_decay": decay if everywhere else 0.0} | group for group in groups)
 
     def objective(self) -> Any:
         made = SharedBatch(tb.Categorical(), data_size=self.task.data_size, kl_weight=self.option("kl"))
@@ -188,7 +195,7 @@ class Tridiagonal(Variational):
 
 class MeanField(Variational):
     family = "mean_field"
-    options: ClassVar[Mapping[str, Value]] = {"kl": 0.01, "prior": 0.1, "tau": 0.05, "draws": "one"}
+    options: ClassVar[Mapping[str, Value]] = {**Variational.options, "kl": 0.01, "prior": 0.1}
 
 
 class Ivon(Arm):

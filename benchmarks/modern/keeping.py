@@ -21,6 +21,7 @@ from tribayes._files import make_folder, read_json, store_json
 
 KEPT = RESULTS / "modern"
 
+_FEWEST = 3  # members of an ensemble; with more seeds it is one of MEMBERS
 _TOGETHER = "ensembles"  # the folder of what was made of several runs
 _TRIALS = "trials"  # the folder of runs by which settings were chosen, a file for each data set and network
 
@@ -44,7 +45,7 @@ def keep(folder: Path, into: Path = KEPT) -> list[Path]:
     for name, trials in _trials(record for record in every if "test" not in record).items():
         written[into / _TRIALS / f"{name}.json"] = trials
     for cell, runs in by_cell(records).items():
-        if len(runs) >= MEMBERS:
+        if len(runs) >= _FEWEST:
             written[into / _TOGETHER / f"{cell}.json"] = _together(folder, cell, runs)
     for path, content in written.items():
         make_folder(path.parent)
@@ -82,6 +83,6 @@ def _together(folder: Path, cell: str, runs: Mapping[int, Record]) -> Ensemble:
     return {
         "cell": cell,
         "members": [runs[seed]["name"] for seed in seeds],
-        "figures": ensembles(folder, {seed: runs[seed] for seed in seeds}, "test")[0],
+        "figures": ensembles(folder, {seed: runs[seed] for seed in seeds}, "test", len(seeds))[0],
         "log_likelihoods": figures.ensemble_log_likelihoods(asked[0], labels[0], asked[1], labels[1]),
     }

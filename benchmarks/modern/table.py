@@ -64,15 +64,15 @@ def _row(cell: str, runs: Runs, cells: Mapping[str, Runs], which: str, columns: 
     return [cell, str(len(runs)), *_texts(list(own.values()), columns), *differences, f"{seconds:.0f}"]
 
 
-def ensembles(folder: Path, runs: Runs, which: str) -> list[Figures]:
-    """Figures of ensembles without common members, each at a temperature of its own.
+def ensembles(folder: Path, runs: Runs, which: str, size: int = MEMBERS) -> list[Figures]:
+    """Figures of ensembles of that size without common members, each at a temperature of its own.
 
     Of more than ten classes only some corrupted images are kept (judging.KEPT): the shift is then over those.
     """
     seeds = sorted(runs)
     found = []
-    for begin in range(0, len(seeds) - MEMBERS + 1, MEMBERS):
-        members = [archive.answers(folder, runs[seed]["name"]) for seed in seeds[begin : begin + MEMBERS]]
+    for begin in range(0, len(seeds) - size + 1, size):
+        members = [archive.answers(folder, runs[seed]["name"]) for seed in seeds[begin : begin + size]]
         sets = [name for name in members[0] if not name.endswith("_labels")]
         means = {name: torch.stack([one[name] for one in members]).mean(0) for name in sets}
         temperature = figures.best_temperature(means["held_out"], members[0]["held_out_labels"])

@@ -98,12 +98,16 @@ def test_a_family_without_correlation_has_no_group_for_it(family: str, names: se
     assert by_name(tb.parameter_groups(bayesian("MLP", family=family), lr=0.1)).keys() == names
 
 
-def test_ordinary_layers_and_a_learned_noise_learn_with_the_means() -> None:
+def test_ordinary_layers_learn_with_the_means_and_a_learned_noise_beside_them_without_decay() -> None:
     model = nn.Sequential(nn.Linear(2, 3), tb.nn.Linear(3, 1), nn.Linear(1, 1).requires_grad_(False))
     noise = tb.Gaussian(learned=True)
     groups = by_name(tb.parameter_groups(model, lr=0.1, likelihood=noise))
-    expected = [*model[0].parameters(), *model[1].module.parameters(), *noise.parameters()]
+    expected = [*model[0].parameters(), *model[1].module.parameters()]
     assert [id(p) for p in groups["means"]["params"]] == [id(p) for p in expected]
+    assert [id(p) for p in groups["likelihood"]["params"]] == [id(p) for p in noise.parameters()]
+    optimizer = torch.optim.AdamW(list(groups.values()), weight_decay=0.3)
+    decays = {group["name"]: (group["lr"], group["weight_decay"]) for group in optimizer.param_groups}
+    assert (decays["means"], decays["likelihood"]) == ((0.1, 0.3), (0.1, 0.0))
 
 
 def test_a_frozen_network_leaves_a_group_out() -> None:
@@ -214,8 +218,8 @@ def test_rates_by_name_are_those_of_the_first_pattern() -> None:
     expected = {
         "means *bias": (0.3, [model[0].bias, inner[0].bias, inner[1].bias]),
         "means 1.0.*": (0.2, [inner[0].weight]),
-        "means likelihood.*": (0.05, [noise.raw_noise]),
         "means *": (0.1, [model[0].weight, inner[1].weight]),
+        "likelihood likelihood.*": (0.05, [noise.raw_noise]),
         "scales": (0.01, [model[1].family.delta]),
         "correlations": (0.01, [model[1].family.gamma]),
     }

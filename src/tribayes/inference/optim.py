@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
@@ -42,7 +42,8 @@ def parameter_groups(
         scale_lr_multiplier: the same for δ; 1 in the paper.
         likelihood: a likelihood with parameters of its own, such as a learned noise.
         weight_decay: of the means of random weights, and of nothing else. `RelativePrior` leaves their size to it.
-            Default: the optimizer's own, for means and ordinary parameters alike.
+            Default: the optimizer's own, for means and ordinary parameters alike, as in a plain network: the better way
+            where there is normalisation (docs/modern.md).
         scale_lr: learning rate of δ and γ; a schedule of the optimizer scales it with the others.
 
     Example:
@@ -104,19 +105,26 @@ def _raw(model: nn.Module) -> dict[str, list[nn.Parameter]]:
 def _ordinary(
     model: nn.Module, lr: float | Mapping[str, float], likelihood: nn.Module | None, weight_decay: float | None
 ) -> list[dict[str, Any]]:
-    """The means and what is not random, by their rates; in one group each, or apart where only the means decay."""
+    """The means and what is not random, by their rates; in one group each, or apart where only the means decay.
+
+    What a likelihood learns, such as a noise, never decays: its zero means nothing.
+    """
     raw = {p for parameters in _raw(model).values() for p in parameters}
     rest = {p: name for p, name in own_names(model).items() if p not in raw}
-    if likelihood is not None:
-        rest |= {p: f"likelihood.{name}" for name, p in likelihood.named_parameters() if p not in rest}
-    by_rate = _by_rate(lr, rest)
+    named = [] if likelihood is None else likelihood.named_parameters()
+    noise = {p: f"likelihood.{name}" for name, p in named if p not in rest}
+    by_rate = _by_rate(lr, rest | noise)
+    still = {"weight_decay": 0.0}
+    kinds: tuple[tuple[str, dict[str, float], Callable[[nn.Parameter], bool]], ...]
     if weight_decay is None:
-        return [{"name": f"means{mark}", "params": params, "lr": rate} for mark, rate, params in by_rate]
-    check_decay("weight_decay", weight_decay, "pass e.g. 5e-4")
-    means = {mean for module in bayesian_modules(model) for _, mean in module.means()}
-    kinds = (("means", float(weight_decay), means.__contains__), ("others", 0.0, lambda p: p not in means))
+        kinds = (("means", {}, lambda p: p not in noise), ("likelihood", still, noise.__contains__))
+    else:
+        check_decay("weight_decay", weight_decay, "pass e.g. 5e-4")
+        means = {mean for module in bayesian_modules(model) for _, mean in module.means()}
+        decaying = {"weight_decay": float(weight_decay)}
+        kinds = (("means", decaying, means.__contains__), ("others", still, lambda p: p not in means))
     return [
-        {"name": f"{kind}{mark}", "params": [p for p in params if chosen(p)], "lr": rate, "weight_decay": decay}
+        {"name": f"{kind}{mark}", "params": [p for p in params if chosen(p)], "lr": rate, **decay}
         for kind, decay, chosen in kinds
         for mark, rate, params in by_rate
     ]

@@ -93,13 +93,15 @@ def test_what_a_law_learned_is_told() -> None:
     assert not train(settings("plain"), study(), silent).arm.posterior()
 
 
-def test_decay_is_for_means_only() -> None:
-    arm = build(Task(settings("ours_tridiagonal"), 48, 3, CPU), (3, 16, 16), CLASSES)
-    decays = {group["name"]: group["weight_decay"] for group in arm.optimizer.param_groups}
-    assert decays["means"] == 5e-4
-    assert {value for name, value in decays.items() if name != "means"} == {0.0}
-    plain = build(Task(settings("plain"), 48, 3, CPU), (3, 16, 16), CLASSES)
-    assert [group["weight_decay"] for group in plain.optimizer.param_groups] == [5e-4]
+def test_everything_decays_as_in_a_plain_network_or_the_means_alone() -> None:
+    for decay, others in (("all", 5e-4), ("means", 0.0)):
+        arm = build(task_of(settings("ours", options={"decay": decay}), study()), (3, 16, 16), CLASSES)
+        means = {id(mean) for _, mean in arm.model.means()}
+        raw = {id(value) for value in arm.model.family.parameters()}
+        for group in arm.optimizer.param_groups:
+            for value in group["params"]:
+                kind = 5e-4 if id(value) in means else 0.0 if id(value) in raw else others
+                assert group["weight_decay"] == kind
 
 
 def test_laplace_adopts_a_plain_network() -> None:

@@ -15,6 +15,7 @@ import torch
 from benchmarks.modern import __main__ as command
 from benchmarks.modern import archive, sources
 from benchmarks.modern.arms import ARMS, Plain
+from benchmarks.modern.keeping import keep, kept
 from benchmarks.modern.runs import Broken, Queue, expected_seconds, planned
 from benchmarks.modern.table import ensembles, table
 from tests.benchmarks.modern.small import CLASSES, HELD_OUT, TEST, settings, study
@@ -229,7 +230,7 @@ def test_the_plan_has_seeds_outermost_and_only_own_options() -> None:
     ]
     assert all("dropout" not in one.options for one in plan)
     assert len({one.name for one in plan}) == len(plan)
-    assert plan[1].name == "noise-tiny-ours-1ep-kl_0.1-prior_relative-tau_0.05-draws_one-s0"
+    assert plan[1].name == "noise-tiny-ours-1ep-kl_0.1-prior_relative-tau_0.05-draws_one-decay_all-s0"
 
 
 def test_the_table(tmp_path: Path) -> None:
@@ -256,6 +257,16 @@ def test_an_ensemble_of_equals_is_one_of_them(tmp_path: Path) -> None:
     assert found["scaled"]["nll"] == pytest.approx(record["test"]["scaled"]["nll"], rel=1e-3)
     assert found["corrupted"]["mean"]["nll"] == pytest.approx(record["test"]["corrupted"]["mean"]["nll"], rel=1e-3)
     assert found["foreign"]["far"]["entropy"] == pytest.approx(record["test"]["foreign"]["far"]["entropy"], rel=0.05)
+
+
+def test_three_seeds_make_an_ensemble_that_is_kept(tmp_path: Path) -> None:
+    queue(tmp_path / "runs", test=True)[0].run([settings("plain", seed=seed) for seed in range(3)])
+    keep(tmp_path / "runs", tmp_path / "kept")
+    ((cell, found),) = kept(tmp_path / "kept").ensembles.items()
+    assert found["cell"] == cell == settings("plain").cell
+    assert len(found["members"]) == len(found["log_likelihoods"]) == 3
+    single = [record["test"]["nll"] for record in archive.records(tmp_path / "runs")]
+    assert found["figures"]["nll"] < sum(single) / 3  # by Jensen's inequality
 
 
 def test_the_table_counts_right(tmp_path: Path) -> None:

@@ -167,7 +167,8 @@ def unflatten(rows: Tensor, like: Means, dtype: torch.dtype) -> list[Tensor]:
     """(…, total) cut into tensors, each with the shape and the memory order of its model; `dtype` is the draws'."""
     if len(like) == 1 and rows.shape[-1] == like[0].numel():
         return [_shaped(rows, like[0])]  # the gradients of one lie well
-    lengths, kept = [], []  # of pieces; which of them are tensors
+    lengths: list[int] = []  # of pieces
+    kept: list[int] = []  # which of them are tensors
     for tensor, room in zip(like, rooms(like, dtype), strict=True):
         kept.append(len(lengths))
         lengths.append(tensor.numel())

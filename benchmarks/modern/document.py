@@ -254,7 +254,7 @@ def _tried(trials: Sequence[Trial]) -> str:
         shown = [f"{100 * found['error']:.2f}", f"{found['nll']:.4f}", f"{100 * found['ece']:.2f}"]
         rows.append([NAMES[settings["arm"]], str(own.get("kl", "")), decay, *shown])
     head = (
-        f"## Short trainings\n\n{first['epochs']} epochs, one seed, 5,000 held-out images, on which an error of 6 % has a "
-        "standard error of 0.3. No test image was looked at.\n\n"
+        f"## Short trainings\n\n{first['epochs']} epochs, one seed, 5,000 held-out images, on which an error of 6 % "
+        "has a standard error of 0.3. No test image was looked at.\n\n"
     )
     return head + markdown_table(["", "kl_weight", "decay, of what", "error %", "NLL", "ECE %"], rows)

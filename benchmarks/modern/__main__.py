@@ -5,11 +5,13 @@
     python -m benchmarks.modern table FOLDER             # of held-out images: choose settings by these
     python -m benchmarks.modern run ... --test           # then, once, with test, corrupted and foreign images
     python -m benchmarks.modern table FOLDER --test
+    python -m benchmarks.modern tuned --data fashion --network lenet100 --epochs 30 --seeds 5 --to FOLDER --together 14
     python -m benchmarks.modern keep FOLDER              # its figures into benchmarks/results/modern
     python -m benchmarks.modern page [--check]           # docs/modern.md and README from what is kept; up to date?
 
 Several values make several runs, seeds outermost; an option goes to every arm that has it. What is in FOLDER is not run
-again; what would not fit into the seconds left is not begun; what fails is written down, and the queue goes on.
+again; what would not fit into the seconds left is not begun; what fails is written down, and the queue goes on. `tuned`
+gives every arm three trials of its own number and runs the best with all seeds (FOLDER/trials and FOLDER/runs).
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from benchmarks.modern.networks import NETWORKS
 from benchmarks.modern.runs import Broken, Queue, planned
 from benchmarks.modern.table import table
 from benchmarks.modern.task import number_or_word
+from benchmarks.modern.tuned import tune_and_run
 from benchmarks.store import ROOT
 from pages.files import out_of_date, with_block, write_texts
 
@@ -48,6 +51,8 @@ def main(words: Sequence[str] | None = None) -> None:
         print("\n".join(path.name for path in keep(arguments.folder)))
     elif arguments.command == "page":
         _page(arguments.check)
+    elif arguments.command == "tuned":
+        _tuned(arguments)
     else:
         _run(arguments, words)
 
@@ -59,6 +64,16 @@ def _page(check: bool) -> None:
         write_texts(texts)
     elif stale := out_of_date(texts):
         raise SystemExit(f"{stale[0].name} is not what the results say; run python -m benchmarks.modern page")
+
+
+def _tuned(arguments: argparse.Namespace) -> None:
+    usual = ["--data", arguments.data, "--network", arguments.network, "--epochs", str(arguments.epochs)]
+    if arguments.device is not None:
+        usual += ["--device", str(arguments.device)]
+    if failed := tune_and_run(
+        usual, arguments.network, arguments.arm, range(arguments.seeds), arguments.to, arguments.together
+    ):
+        raise SystemExit(f"{len(failed)} jobs failed; the first: {' '.join(failed[0])}")
 
 
 def _run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
@@ -97,6 +112,15 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("keep", help="its figures into the repository").add_argument("folder", type=Path)
     page = commands.add_parser("page", help="docs/modern.md and its part of README from what is kept")
     page.add_argument("--check", action="store_true", help="compare instead of writing")
+    tuned = commands.add_parser("tuned", help="every arm: three trials of its own number, then the best with all seeds")
+    tuned.add_argument("--data", required=True)
+    tuned.add_argument("--network", required=True, choices=NETWORKS)
+    tuned.add_argument("--arm", nargs="+", default=list(ARMS), choices=ARMS)
+    tuned.add_argument("--seeds", type=int, default=5, help="how many")
+    tuned.add_argument("--epochs", type=int, default=30)
+    tuned.add_argument("--to", type=Path, required=True, help="folder for the results")
+    tuned.add_argument("--together", type=int, default=1, help="processes at a time")
+    tuned.add_argument("--device", type=torch.device, default=None)
     run = commands.add_parser("run", help="train, and judge on held-out images")
     run.add_argument("--data", required=True, help="cifar10, cifar100 or fashion")
     run.add_argument("--network", required=True, choices=NETWORKS)

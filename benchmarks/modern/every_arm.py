@@ -33,7 +33,8 @@ A small network without normalisation: {epochs} epochs of SGD (Nesterov, 0.9) on
 are trained alike, and each had three trials, of one seed, of the number that is its own; the one with the best NLL on
 5,000 held-out training images was then trained with all seeds. The same images choose temperatures. Mean field has the
 prior N(0, 0.1²); IVON's ess is N; SWAG holds its rate in the last quarter, as it is then or at a share of the highest.
-The larger decay that serves *plain* best was tried for no other arm, whose own number was another.
+The larger decay that serves *plain* best was tried for no other arm, whose own number was another
+(`python -m benchmarks.modern tuned`).
 {samples} sampled networks answer. *Far*: telling 2,000 Japanese letters from test images by entropy. Test images were
 looked at once, with nothing chosen by them.
 
@@ -103,17 +104,18 @@ def _choices(trials: Sequence[Trial], ordered: Sequence[str]) -> str:
 
 
 def _choice(trial: Trial, best: bool) -> str:
-    text = f"{_tried(trial)}: {trial['held_out']['nll']:.4f}"
+    text = f"{tried(trial)}: {trial['held_out']['nll']:.4f}"
     return f"**{text}**" if best else text
 
 
 def _in_order(trial: Trial) -> tuple[bool, float, str]:
     """Words, such as "auto", first."""
-    value = _tried(trial)
+    value = tried(trial)
     return (True, float(value), "") if isinstance(value, int | float) else (False, 0.0, str(value))
 
 
-def _tried(trial: Trial) -> float | str:
+def tried(trial: Trial) -> float | str:
+    """The value of the arm's own number."""
     settings = trial["settings"]
     value: float | str | None = {**settings, **settings["options"]}[OWN[settings["arm"]][0]]
     return NETWORKS[settings["network"]].weight_decay if value is None else value

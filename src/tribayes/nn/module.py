@@ -28,7 +28,7 @@ from tribayes.posterior.draw.plain import flat, sources_of
 from tribayes.posterior.family import Family, Law
 from tribayes.posterior.parametrisation import Rule, guard_means_, rule_of
 from tribayes.posterior.prior import AnyPrior, AnyTensorPrior, are_relative
-from tribayes.posterior.shards import is_sharded, local, whole
+from tribayes.posterior.shards import any_sharded, local, whole
 from tribayes.posterior.streams import Randomness
 
 _MOST_DRAWS = 2**31 - 1
@@ -99,7 +99,7 @@ class BayesianModule(nn.Module):
     def _at_hand(self) -> tuple[Family, list[Tensor]]:
         """What draws: the family and the means; gathered, where processes hold parts that the family cannot draw."""
         means: list[Tensor] = list(self._means())
-        if self.family.draws_shards or not any(map(is_sharded, means)):
+        if self.family.draws_shards or not any_sharded(means):
             return self.family, means
         gathered = whole_twin(self.family, {}, set()).network
         return cast(Family, gathered), [whole(mean) for mean in means]

@@ -8,6 +8,7 @@ share of a batch, and every process gets its part of the average.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -32,6 +33,14 @@ def shards_are_possible() -> bool:
 def is_sharded(tensor: Tensor) -> bool:
     """Whether this is a DTensor."""
     return shards_are_possible() and isinstance(tensor, sys.modules[_MODULE].DTensor)
+
+
+def any_sharded(tensors: Iterable[Tensor]) -> bool:
+    """Whether one of these is: of hundreds, at the price of asking about one where none can be."""
+    if not shards_are_possible():
+        return False
+    kind = sys.modules[_MODULE].DTensor
+    return any(isinstance(tensor, kind) for tensor in tensors)
 
 
 def local(tensor: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from tribayes.posterior.draw import cpu, cuda, plain, sharded
 from tribayes.posterior.draw.plain import Count, Means, Priors, WeightsAndKL
 from tribayes.posterior.parametrisation import Rule, guard_gamma_, guard_means_
 from tribayes.posterior.prior import AnyTensorPrior, are_relative
-from tribayes.posterior.shards import is_sharded
+from tribayes.posterior.shards import any_sharded
 from tribayes.posterior.streams import Randomness, Seeds, without_seeds
 
 PLAIN, CPU, TRITON, SHARDED = "plain", "cpu", "triton", "sharded"
@@ -28,7 +28,7 @@ _HAS_TRITON = find_spec("triton") is not None  # asked once: torch.compile does 
 
 def implementation_for(means: Means, delta: Tensor, gamma: Tensor) -> str:
     """Which implementation draws these tensors."""
-    if any(map(is_sharded, (*means, delta))):
+    if any_sharded((*means, delta)):
         return SHARDED
     if delta.is_cuda:
         return TRITON if _HAS_TRITON and cuda.can_draw(means, delta) else PLAIN

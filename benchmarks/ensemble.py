@@ -53,7 +53,7 @@ def _subjects() -> dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]]:
 @torch.no_grad()
 def _measured(build: Callable[[], nn.Module], shape: tuple[int, ...], arguments: argparse.Namespace) -> dict[str, Any]:
     device, count = arguments.device, 8 if arguments.quick else arguments.networks
-    model = tb.to_bayesian(build()).to(device).eval()
+    model = tb.to_bayesian(build(), family="tridiagonal").to(device).eval()
     plain = tb.to_deterministic(model).eval()
     images = torch.randn(arguments.images, *shape, device=device)
     many = torch.randn(arguments.images * count, *shape, device=device)

@@ -178,7 +178,8 @@ any_family = pytest.mark.parametrize("family", FAMILIES)
 def bayesian(name: str, **options: object) -> tb.BayesianModule:
     """A network of the table, converted, in float64 so that comparisons can be tight."""
     net = NETWORKS[name].build().double()
-    return tb.to_bayesian(net, **{"prior": tb.Prior(), "tau": 0.3, "generator": 0, **options})
+    usual = {"family": "tridiagonal", "prior": tb.Prior(), "tau": 0.3, "generator": 0}  # with all there is to test
+    return tb.to_bayesian(net, **{**usual, **options})
 
 
 def inputs_of(name: str) -> Tensor:

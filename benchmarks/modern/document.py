@@ -19,10 +19,10 @@ INTRODUCTION = """\
 
 ResNet-18 on CIFAR-10 with crops and mirror images, {epochs} epochs of SGD (Nesterov, 0.9), batch {batch}, rate 0.2 with
 warm-up and cosine, weight decay 5e-4, bf16: the same for every arm, and their numbers tuned here for none. The last
-5,000 training images are held out for temperatures. *Ours* has the library's prior and `kl_weight="auto"`; its family
-is the diagonal one. It predicts with {samples} sampled networks. An *ensemble* is the mean of the networks of several
-seeds. Mean ± standard error over seeds; the seed of a run gives every arm the same first weights and the same order of
-images.
+5,000 training images are held out for temperatures. *Ours* has the library's defaults: the relative prior,
+`kl_weight="auto"`, the diagonal family. It predicts with {samples} sampled networks. An *ensemble* is the mean of the
+networks of several seeds. Mean ± standard error over seeds; the seed of a run gives every arm the same first weights
+and the same order of images.
 
 The decay is the optimizer's, for normalisation as for weights. In *decay of weights alone* it is for random weights and
 nothing else, as `parameter_groups(weight_decay=...)` has it: that was trained first, and test images had been looked at

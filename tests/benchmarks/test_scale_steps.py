@@ -151,7 +151,7 @@ OPTIMIZERS = {
 def test_stacked_rules_are_the_librarys(rule: str, optimizer: str) -> None:
     """The same gradients given to `parameter_groups` and torch's optimizer."""
     problem = problem_of(10, NU, True, 10.0, [0], CPU)
-    model = tb.to_bayesian(Holder(problem.best[0]), prior=tb.RelativePrior(), tau=0.05).double()
+    model = tb.to_bayesian(Holder(problem.best[0]), prior=tb.RelativePrior(), tau=0.05, family="tridiagonal").double()
     options = {"correlation_lr_multiplier": 50.0} if rule == "paper" else {}
     made = OPTIMIZERS[optimizer](tb.parameter_groups(model, 0.01, **options), 0.01)
     arms = [Arm(rule, optimizer, 0.01)]
@@ -192,7 +192,7 @@ def test_the_library_itself_comes_to_the_same(rule: str) -> None:
     (stacked,) = trained(unit, [Arm(rule, "SGD", 1e-3)], nu, CPU, lambda *_: None)
     problem = problem_of(unit.size, nu, True, unit.noise, [0], CPU)
     torch.manual_seed(5)
-    model = tb.to_bayesian(Holder(problem.best[0]), prior=tb.RelativePrior(), tau=0.05)
+    model = tb.to_bayesian(Holder(problem.best[0]), prior=tb.RelativePrior(), tau=0.05, family="tridiagonal")
     options = {"correlation_lr_multiplier": 50.0} if rule == "paper" else {}
     optimizer = torch.optim.SGD(tb.parameter_groups(model, 1e-3, **options), lr=1e-3, momentum=0.9)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, unit.steps)

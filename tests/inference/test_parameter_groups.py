@@ -63,7 +63,7 @@ def test_without_multipliers_they_have_a_rate_of_their_own_and_no_momentum() -> 
 
 
 def test_weight_decay_is_of_the_means_and_of_nothing_else() -> None:
-    model = nn.Sequential(nn.Linear(2, 3), tb.to_bayesian(nn.Sequential(nn.Linear(3, 1), nn.LayerNorm(1))))
+    model = nn.Sequential(nn.Linear(2, 3), tb.to_bayesian(nn.Sequential(nn.Linear(3, 1), nn.LayerNorm(1)), rho=0.0))
     noise = tb.Gaussian(learned=True)
     groups = by_name(tb.parameter_groups(model, lr=0.1, likelihood=noise, weight_decay=5e-4))
     random = [mean for _, mean in model[1].means()]
@@ -210,7 +210,7 @@ def test_a_plain_network_is_refused() -> None:
 
 
 def test_rates_by_name_are_those_of_the_first_pattern() -> None:
-    model = nn.Sequential(nn.Linear(2, 3), tb.to_bayesian(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2))))
+    model = nn.Sequential(nn.Linear(2, 3), tb.to_bayesian(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)), rho=0.0))
     noise = tb.Gaussian(learned=True)
     rates = {"*bias": 0.3, "1.0.*": 0.2, "likelihood.*": 0.05, "*": 0.1}
     groups = by_name(tb.parameter_groups(model, lr=rates, likelihood=noise))
@@ -230,7 +230,7 @@ def test_rates_by_name_are_those_of_the_first_pattern() -> None:
 
 
 def test_rates_by_name_go_with_a_decay_of_the_means() -> None:
-    model = tb.to_bayesian(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)))
+    model = tb.to_bayesian(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)), rho=0.0)
     groups = by_name(tb.parameter_groups(model, lr={"1.*": 0.3, "*": 0.1}, weight_decay=5e-4))
     found = {name: (group["lr"], group["weight_decay"]) for name, group in groups.items()}
     assert found["means *"] == (0.1, 5e-4)

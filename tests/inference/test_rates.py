@@ -80,7 +80,7 @@ def test_rates_that_were_given_equal_may_stay_so() -> None:
 
 
 def test_a_schedule_by_the_validation_goes_by_a_callback() -> None:
-    model, batch = tb.to_bayesian(nn.Linear(4, 3)), (torch.ones(8, 4), torch.zeros(8, dtype=torch.int64))
+    model, batch = tb.to_bayesian(nn.Linear(4, 3), rho=0.0), (torch.ones(8, 4), torch.zeros(8, dtype=torch.int64))
     optimizer = torch.optim.SGD(tb.parameter_groups(model, lr=0.1, correlation_lr_multiplier=50))
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=100.0, threshold_mode="abs")
     objective = tb.ELBO(tb.Categorical(), data_size=8)

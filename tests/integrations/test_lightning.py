@@ -184,7 +184,7 @@ def test_the_rate_that_lightnings_tuner_finds_is_that_of_the_means(tmp_path: Pat
         tuner.lr_find(one, data, num_training=30, early_stop_threshold=None)
     assert one.lr != 0.05
     rates = {group["name"]: group["lr"] for group in one.configure_optimizers().param_groups}
-    assert rates == {"means": one.lr, "scales": 0.01, "correlations": 0.01}
+    assert rates == {"means": one.lr, "scales": 0.01}
 
 
 def test_a_learned_noise_is_trained_and_saved() -> None:

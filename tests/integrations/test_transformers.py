@@ -102,7 +102,6 @@ def test_groups_decay_and_rates(tmp_path: Path) -> None:
     assert {name: (group["lr"], group["weight_decay"]) for name, group in groups.items()} == {
         "means": (0.05, 0.01),
         "scales": (0.01, 0.0),
-        "correlations": (0.01, 0.0),
     }
     assert isinstance(one.optimizer, torch.optim.AdamW)
 

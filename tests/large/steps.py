@@ -23,7 +23,7 @@ def train(count: int) -> dict[str, float | str]:
     device = choose_device("auto")
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
-    model = tb.to_bayesian(net).to(device)
+    model = tb.to_bayesian(net, family="tridiagonal").to(device)
     inputs = torch.linspace(-1, 1, 32).unsqueeze(1)
     targets = torch.sin(3 * inputs) + 0.1 * torch.randn(32, 1)
     inputs, targets = inputs.to(device), targets.to(device)

@@ -167,7 +167,7 @@ TYPES: dict[str, tuple[Call, str]] = {
         converted(tau=torch.tensor(0.1, dtype=torch.float64)),
         "`tau` (=0.1) must be a number; it is the standard deviation relative to |m|, such as 0.05.",
     ),
-    "rho": (converted(rho=None), "`rho` (=None) must be a number; pass e.g. 0.0."),
+    "rho": (converted(rho="0"), "`rho` (='0') must be a number; pass e.g. 0.0."),
     "prior": (
         converted(prior=0.1),
         "`prior` (=0.1) must be a tribayes.Prior or RelativePrior; pass e.g. tb.Prior(loc=0.0, scale=1.0).",

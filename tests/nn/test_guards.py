@@ -18,7 +18,7 @@ AROUND = (0.0, 0.3, 0.999, 1.0, 1.001, 50.0)
 
 def model_at(means: list[float], delta: float, gamma: float, dtype: torch.dtype) -> tb.BayesianModule:
     """A model of one tensor with these raw parameters, legal or not."""
-    model = tb.to_bayesian(nn.Linear(len(means), 1, bias=False, dtype=dtype), prior=tb.Prior())
+    model = tb.to_bayesian(nn.Linear(len(means), 1, bias=False, dtype=dtype), prior=tb.Prior(), family="tridiagonal")
     with torch.no_grad():
         model.module.weight.copy_(torch.tensor([means], dtype=torch.float64))
         model.family.delta.fill_(delta)
@@ -51,7 +51,7 @@ def test_the_papers_rule_is_its_pseudocode(delta: float, gamma: float) -> None:
 def test_the_papers_coins_fall_on_both_sides() -> None:
     # Failure rate: 100 coins all alike, 2 · 2^-100, for the means and again for the correlations.
     layers = nn.ModuleList(nn.Linear(1, 1, bias=False) for _ in range(100))
-    model = tb.to_bayesian(layers, prior=tb.Prior())
+    model = tb.to_bayesian(layers, prior=tb.Prior(), family="tridiagonal")
     with torch.no_grad():
         for _, mean in model.means():
             mean.fill_(1e-9)

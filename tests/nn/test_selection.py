@@ -7,6 +7,7 @@ from torch import Tensor, nn
 import tribayes as tb
 from tests.networks import NETWORKS, Tied, any_network, bayesian, inputs_of, same_tensors
 from tribayes.nn.conversion import Where
+from tribayes.posterior.family import FAMILIES
 
 LINEAR_AROUND_NORM = ("0.weight", "0.bias", "3.weight", "3.bias")
 
@@ -180,3 +181,12 @@ def test_a_dry_run_changes_nothing_and_says_what_a_conversion_does(name: str) ->
     assert same_tensors(net.state_dict(), untouched.state_dict())
     assert tuple(candidate.name for candidate in plan.chosen) == tb.to_bayesian(net).random_names
     assert plan.as_dict().keys() == dict(net.named_parameters()).keys()
+
+
+def test_the_family_is_the_diagonal_one_unless_a_correlation_is_named() -> None:
+    """A ρ of 0 is a start from which it is learned."""
+    kinds = {"diagonal": {}, "tridiagonal": {"rho": 0.0}, "mean_field": {"family": "mean_field"}}
+    for name, options in kinds.items():
+        assert type(tb.to_bayesian(nn.Linear(3, 2), **options).family) is FAMILIES[name]
+    by_pattern = tb.to_bayesian(nn.Linear(3, 2), rho={"bias": 0.2})
+    assert [row.rho for row in by_pattern.posterior().rows] == pytest.approx([0.0, 0.2])

@@ -169,9 +169,10 @@ def test_one_logit_an_example_and_several_modules() -> None:
     assert (ours.std / theirs.std - 1).abs().max() < 0.15
 
 
-def test_half_precision_is_carried_in_single() -> None:
+@pytest.mark.parametrize("family", ["diagonal", "tridiagonal"])
+def test_half_precision_is_carried_in_single(family: str) -> None:
     net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)).bfloat16()
-    model = tb.to_bayesian(net, where="0.*")
+    model = tb.to_bayesian(net, where="0.*", family=family)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         pred = predict(model, inputs().bfloat16(), tb.Moments())
     assert pred.mean.dtype == torch.float32

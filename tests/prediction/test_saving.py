@@ -293,7 +293,7 @@ def test_the_file_says_what_it_is(path: Path) -> None:
     assert (facts["format"], facts["version"], facts["torch"]) == ("tribayes model", 1, torch.__version__)
     assert facts["tribayes"] == tb.__version__
     assert facts["notes"] == {"data": "a", "n": [1, 2]}
-    assert facts["modules"][0]["family"] == "tridiagonal"
+    assert facts["modules"][0]["family"] == "diagonal"
     assert [one["name"] for one in facts["modules"][0]["random"]] == ["3.weight", "3.bias"]
     with safe_open(path, framework="pt") as file:  # any reader of safetensors finds the same
         assert json.loads(file.metadata()["tribayes"])["facts"] == facts

@@ -47,7 +47,7 @@ def parameter_groups(
         scale_lr: learning rate of δ and γ; a schedule of the optimizer scales it with the others.
 
     Example:
-        >>> model = tribayes.to_bayesian(nn.Linear(4, 3))
+        >>> model = tribayes.to_bayesian(nn.Linear(4, 3), family="tridiagonal")
         >>> groups = parameter_groups(model, lr=0.1, weight_decay=5e-4)
         >>> [(group["name"], group["lr"], group["weight_decay"]) for group in groups]
         [('means', 0.1, 0.0005), ('scales', 0.01, 0.0), ('correlations', 0.01, 0.0)]

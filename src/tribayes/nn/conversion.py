@@ -21,6 +21,8 @@ from tribayes.posterior.prior import AnyPrior, RelativePrior
 
 DEFAULT_TAU = 0.05
 DEFAULT_RHO = 0.0
+DEFAULT_FAMILY = "diagonal"  # as measured (docs/understanding/what-it-buys.md), the correlation is not worth its price
+CORRELATED_FAMILY = "tridiagonal"  # the paper's: who names a ρ has asked for it
 
 Numbers = float | Mapping[str, float]
 Priors = AnyPrior | Mapping[str, AnyPrior] | None
@@ -42,8 +44,8 @@ class Options(TypedDict, total=False):
 
     prior: Priors
     tau: Numbers
-    rho: Numbers
-    family: str | type[Family]
+    rho: Numbers | None
+    family: str | type[Family] | None
     where: Where
 
 
@@ -52,16 +54,17 @@ def plan_conversion(
     *,
     prior: Priors = None,
     tau: Numbers = DEFAULT_TAU,
-    rho: Numbers = DEFAULT_RHO,
-    family: str | type[Family] = "tridiagonal",
+    rho: Numbers | None = None,
+    family: str | type[Family] | None = None,
     where: Where = None,
 ) -> Plan:
     """Check everything against a network, changing nothing; `tribayes.to_bayesian` explains the options."""
-    kind = family_of(family)
+    usual = DEFAULT_FAMILY if rho is None else CORRELATED_FAMILY
+    kind = family_of(usual if family is None else family)
     candidates = select(net, where)
     chosen = [candidate for candidate in candidates if candidate.random]
     taus = per_tensor("tau", tau, chosen, DEFAULT_TAU)
-    rhos = per_tensor("rho", rho, chosen, DEFAULT_RHO)
+    rhos = per_tensor("rho", DEFAULT_RHO if rho is None else rho, chosen, DEFAULT_RHO)
     default: AnyPrior = RelativePrior()
     priors = per_tensor("prior", default if prior is None else prior, chosen, default)
     _check_start(taus, rhos, priors, kind)

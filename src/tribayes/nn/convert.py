@@ -40,9 +40,10 @@ def to_bayesian(
         net: any `torch.nn.Module`, pretrained or not.
         prior: `RelativePrior()` (the default), the paper's `Prior(...)`, or {name pattern: prior}.
         tau: initial standard deviation relative to |m| (default 0.05), or {name pattern: value}.
-        rho: initial correlation between neighbours (default 0), or {name pattern: value}.
-        family: "tridiagonal" (the paper's, the default), "diagonal" (ρ = 0), "mean_field" (a free standard deviation
-            per weight), or a `tribayes.posterior.Family` of your own.
+        rho: initial correlation between neighbours (0 where none is named), or {name pattern: value}. It asks for the
+            tridiagonal family where no other is.
+        family: "diagonal" (no correlation, the default), "tridiagonal" (the paper's, with one correlation per tensor),
+            "mean_field" (a free standard deviation per weight), or a `tribayes.posterior.Family` of your own.
         where: which parameters become random: a name pattern ("fc*"), a list of them, or a function
             (name, parameter) -> bool. Default: all that require gradients, but those of normalisation layers: torch's,
             subclasses of them, and modules with a class or base class named like one (ending in Norm, Norm2d, NormAct,

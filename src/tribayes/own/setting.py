@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 from tribayes._errors import check_decay, check_rate, refusal
 from tribayes.inference.objective import check_weight
+from tribayes.nn.conversion import DEFAULT_FAMILY
 from tribayes.own.target import TASKS
 from tribayes.posterior.family import FAMILIES
 from tribayes.runs.records import is_of
@@ -39,7 +40,7 @@ class OwnSetting:
     learning_rate: float = 0.01  # falls to 0 along half a cosine
     weight_decay: float = 0.01
     kl_weight: float = 0.0  # of the divergence; 0: the best of a few for a table, else the library's default
-    family: str = "tridiagonal"
+    family: str = DEFAULT_FAMILY
 
     def __post_init__(self) -> None:
         choices = {"kind": (TABLE, IMAGES), "task": TASKS, "family": tuple(FAMILIES)}

@@ -290,10 +290,12 @@ class MomentPass(Respondent):
         """(S, n, C), one row: the responses at S points of the outputs' Gaussian."""
         parts = []
         for batch in chunk:
-            outputs = self.output_moments(batch)
-            _check_width(outputs)
-            mean = outputs.expected.reshape(len(outputs), -1)
-            points = gaussian_points(mean, outputs.covariance(), len(indices), self.seed)  # (S, n, D)
+            # squares of small scales do not survive half precision
+            with torch.autocast(self.device.type, enabled=False):
+                outputs = self.output_moments(batch)
+                _check_width(outputs)
+                mean, covariance = outputs.expected.reshape(len(outputs), -1), outputs.covariance()
+            points = gaussian_points(mean, covariance, len(indices), self.seed)  # (S, n, D)
             answers = self.likelihood.response(points.reshape(-1, *outputs.shape[1:]))
             parts.append(answers.unflatten(0, points.shape[:2]))
             advance(len(outputs) * len(indices))
@@ -301,9 +303,7 @@ class MomentPass(Respondent):
 
     def output_moments(self, batch: Batch) -> MomentTensor:
         """Mean and covariance of the network's outputs; a variance of zero where no random weight reaches them."""
-        # squares of small scales do not survive half precision
-        with torch.autocast(self.device.type, enabled=False):
-            outputs = self.outputs(restricted(stand_ins(self.model, MomentWeight.of), self.only), batch)
+        outputs = self.outputs(restricted(stand_ins(self.model, MomentWeight.of), self.only), batch)
         if isinstance(outputs, MomentTensor):
             return outputs
         fixed = outputs.float() if outputs.dtype.itemsize < 4 else outputs

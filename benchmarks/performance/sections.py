@@ -185,9 +185,9 @@ INTRODUCTIONS = {
     "draw": "One draw of K weights and its backward pass. The floor is two and a half copies of K numbers: forward the "
     "means are read and the draw written; backward means and gradients are read and gradients written.",
     "step": "Forward, loss with its divergence, backward and SGD with momentum in one fused update. Ours is "
-    "`tribayes.TrainingStep` as a user calls it, guards included, with the tridiagonal family, which costs more than the "
-    "default; on a GPU everyone's step is recorded, and its batch copied in. Compiled (`--compiled`): by `torch.compile`, whose own time is not counted. The floor is the plain "
-    "step and the bytes beyond it.",
+    "`tribayes.TrainingStep` as a user calls it, guards included, with the tridiagonal family, which costs more than "
+    "the default; on a GPU everyone's step is recorded, and its batch copied in. Compiled (`--compiled`): by "
+    "`torch.compile`, whose own time is not counted. The floor is the plain step and the bytes beyond it.",
     "large": f"A step of a large transformer, {' and '.join(task.title for task in TASKS)}: in bf16 by autocast, with "
     "AdamW (fused). As CUDA graphs, or as they are where one cannot be; the two under DistributedDataParallel, in one "
     "process, never. Peaks are of steps without a graph.",

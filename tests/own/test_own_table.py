@@ -144,6 +144,9 @@ def test_a_word_of_digits_is_the_same_alone_and_among_others(tmp_path: Path) -> 
     for number in (0, 2):
         _, alone = asked(tmp_path / "run", rows[number : number + 1])
         assert alone[0]["remark"] == ""
+        numbers = [name for name in alone[0] if name.endswith(("entropy", "aleatoric", "epistemic"))]
+        for name in numbers:  # a pass over three rows rounds its own way
+            assert float(alone[0].pop(name)) == pytest.approx(float(among[number].pop(name)), rel=1e-3, abs=1e-6)
         assert alone[0] | {"row": str(number + 1)} == among[number]
 
 

@@ -42,7 +42,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """Once of values, once of classes."""
     folder, other = tmp_path_factory.mktemp("table"), {"price": "dear", "dear": "price"}[request.param]
     table = write_csv(folder / "people.csv", rows_of())
-    assert fit(table, folder / "run", "--target", request.param, "--ignore", other).code == 0
+    words = ("--target", request.param, "--ignore", other, "--set", "family=tridiagonal")
+    assert fit(table, folder / "run", *words).code == 0
     return folder / "run"
 
 
@@ -181,6 +182,7 @@ def test_a_folder_of_images_is_served_too(tmp_path: Path) -> None:
     with client_of(subject) as client:
         told = client.get("/api/run").json()
         assert (told["data"], told["classes"], told["stroke"]) == ("photos", ["dark", "light"], None)
+        assert told["networks"] == ["correlated", "mean"]  # as learned; there are no correlations to leave out
         pixels = subject.images[3]
         said = client.post("/api/predict", json={"pixels": pixels[0].tolist()}).json()
         part = run.part("test", torch.device("cpu"))

@@ -16,7 +16,7 @@ export function startOptions(run, changed) {
     choice.closest("label").hidden = !run.networks.includes(choice.value);
     choice.addEventListener("change", changed);
   }
-  byId("added").hidden = !run.networks.includes("uncorrelated");
+  for (const each of ["added", "with-correlations"]) byId(each).hidden = !run.networks.includes("uncorrelated");
   byId("class-count").textContent = run.classes.length;
   byId("most-doubt").textContent = Math.log(run.classes.length).toFixed(2);
   for (const each of document.querySelectorAll(".count")) each.textContent = run.samples;

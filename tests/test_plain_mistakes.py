@@ -283,6 +283,9 @@ def test_what_cannot_be_counted_is_refused() -> None:
             r"^`epochs` .* must be at most 1,000,000,000; end a training",
         ),
         "shared": (ValueError, lambda: tb.distributed.predict(model(), X, 10**30), r"^`samples` .* must name at most"),
+        "no network": (TypeError, lambda: tb.distributed.predict(None, X), r"^`model` \(=None\) must be a torch"),
+        "half": (ValueError, lambda: tb.model_card(model(), title="\ud800"), r"^`title` .* without half a character"),
+        "halves": (ValueError, lambda: tb.model_card(model(), evaluation={"\udfff": 1}), r"^`evaluation` .* half a"),
         "Examples": (ValueError, lambda: tb.runs.Examples(X, Y[0]), r"^`targets` \(=0\) must have one entry per"),
         "bins": (ValueError, lambda: tb.plots.uncertainty_histogram(pred, Y, bins=10**30), r"^`bins` .* be at most"),
     }

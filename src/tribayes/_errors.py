@@ -94,6 +94,12 @@ def check_whole(argument: str, value: object, remedy: str, least: int | None = N
     return int(value)
 
 
+def check_characters(argument: str, text: str) -> None:
+    """Refuse text that no file can hold: one with half a character (a lone surrogate)."""
+    if any("\ud800" <= each <= "\udfff" for each in text):
+        raise refusal(argument, text, "be without half a character", "leave out what is no Unicode")
+
+
 def check_module(argument: str, value: object, remedy: str = "pass the network itself") -> None:
     """Refuse what is no network: its class, its name, None."""
     if not isinstance(value, nn.Module):

@@ -8,7 +8,7 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from tribayes._errors import refusal, wrong_type
+from tribayes._errors import check_module, refusal, wrong_type
 from tribayes.distributed.processes import Processes, processes
 from tribayes.nn.sharded import holds_shards
 from tribayes.prediction.predict import predict as predict_alone
@@ -41,6 +41,7 @@ def predict(
     """
     if over not in OVER:
         raise refusal("over", over, f"be one of {list(OVER)}", "correct the word")
+    check_module("model", model)
     if holds_shards(model):
         remedy = "call tribayes.predict(model, ...) in every process: they answer together"
         raise refusal("model", "sharded", "be whole in every process", remedy)

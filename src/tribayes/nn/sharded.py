@@ -15,14 +15,14 @@ from torch import nn
 
 from tribayes._errors import refusal
 from tribayes.nn.twin import Twin
-from tribayes.posterior.shards import any_sharded, is_sharded, whole
+from tribayes.posterior.shards import any_sharded, is_sharded, shards_are_possible, whole
 
 _FSDP = "torch.distributed.fsdp"
 
 
 def holds_shards(network: nn.Module) -> bool:
     """Whether a parameter of the network is in parts."""
-    return any_sharded(network.parameters())
+    return shards_are_possible() and any_sharded(network.parameters())
 
 
 def check_unsharded(model: nn.Module) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tribayes._errors import check_whole, wrong_type
+from tribayes._errors import check_characters, check_whole, wrong_type
 from tribayes._files import path_of, store
 from tribayes._text import figures, number
 from tribayes.inference.likelihood import Likelihood
@@ -60,11 +60,15 @@ def model_card(
     model = bare(model)
     bayesian_modules(model)
     told = {"title": title, "description": description, "intended_use": intended_use}
-    for name, text in (told | {"limitations": limitations, "training_data": training_data}).items():
+    told |= {"limitations": limitations, "training_data": training_data}
+    for name, text in told.items():
         if text is not None and not isinstance(text, str):
             raise wrong_type(name, text, "be text", "pass Markdown")
+        check_characters(name, text or "")
     if data_size is not None:
         check_whole("data_size", data_size, "it counts the examples of training", least=1)
+    judged = _evaluation(evaluation)
+    check_characters("evaluation", judged)
     likelihood = likelihood_of(model) if likelihood is None else likelihood
     network = type(to_deterministic(model)).__name__
     size = None if data_size is None else f"Examples: {number(data_size)}."
@@ -75,7 +79,7 @@ def model_card(
         "Model": _model(model, network, likelihood),
         "Posterior": _posterior(model),
         "Calibration": _calibrations(model),
-        "Evaluation": _evaluation(evaluation),
+        "Evaluation": judged,
         "Versions": f"tribayes {import_module('tribayes').__version__}, torch {torch.__version__}.",
     }
     head = [f"# {title or network}", description or _OPEN.format("description")]

@@ -31,6 +31,15 @@ def test_numbers_beyond_their_bounds_are_noticed(tau: float, rho: float) -> None
         steps.check_bounds(torch.tensor([0.1, tau]), torch.tensor([0.1, rho]))
 
 
+@pytest.mark.parametrize(
+    ("tau", "rho"), [(0.0, 0.1), (float("nan"), 0.1), (0.1, 0.5), (0.1, float("nan")), (float("inf"), 0.0)]
+)
+def test_numbers_beyond_their_range_are_noticed_before_guards_mend_them(tau: float, rho: float) -> None:
+    steps.check_range(torch.tensor([0.1, 1e-6]), torch.tensor([0.1, 0.49999]))
+    with pytest.raises(ArithmeticError, match="left its range"):
+        steps.check_range(torch.tensor([0.1, tau]), torch.tensor([0.1, rho]))
+
+
 def test_a_loader_is_not_held() -> None:
     """400,000 rows are 14 MB; what is held grows by less, but for the answer."""
     found = rows.stream(400_000)

@@ -9,6 +9,7 @@ from benchmarks.modern import every_arm
 from benchmarks.modern.arms import ARMS
 from benchmarks.modern.figures import Difference, equivalent_text, paired_difference
 from benchmarks.modern.keeping import Ensemble, Kept, Trial
+from benchmarks.modern.networks import NETWORKS
 from benchmarks.modern.table import Runs, mean_text
 from pages.markdown import markdown_table
 
@@ -250,7 +251,8 @@ def _tried(trials: Sequence[Trial]) -> str:
         settings, found = one["settings"], one["held_out"]
         own = settings["options"]
         alone = "random weights" if own.get("decay") == "means" else "all"
-        decay = f"{5e-4 if settings['weight_decay'] is None else settings['weight_decay']:g}, {alone}"
+        usual = NETWORKS[settings["network"]].weight_decay
+        decay = f"{usual if settings['weight_decay'] is None else settings['weight_decay']:g}, {alone}"
         shown = [f"{100 * found['error']:.2f}", f"{found['nll']:.4f}", f"{100 * found['ece']:.2f}"]
         rows.append([NAMES[settings["arm"]], str(own.get("kl", "")), decay, *shown])
     head = (

@@ -34,6 +34,7 @@ def train(count: int) -> dict[str, float | str]:
     for number in range(1, count + 1):
         terms = step(inputs, targets)
         if number % max(1, count // LOOKS) == 0 or number == count:
+            check_range(*raw_numbers(model))
             tb.stabilise_(model)  # as the next step would begin: its guards come before it
             tau, rho = raw_numbers(model)
             check_bounds(tau, rho)
@@ -56,6 +57,12 @@ def raw_numbers(model: tb.BayesianModule) -> tuple[torch.Tensor, torch.Tensor]:
             raise ArithmeticError(f"{name} is not finite")
     family = model.family
     return tau_of(family.delta.detach()), rho_of(family.gamma.detach())
+
+
+def check_range(tau: torch.Tensor, rho: torch.Tensor) -> None:
+    """As a step leaves them, before any guard: τ positive and finite, |ρ| below ½."""
+    if not ((tau > 0).all() and tau.isfinite().all() and rho.abs().max() < 0.5):
+        raise ArithmeticError(f"tau {tau.tolist()} or rho {rho.tolist()} left its range")
 
 
 def check_bounds(tau: torch.Tensor, rho: torch.Tensor) -> None:

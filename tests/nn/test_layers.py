@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 import tribayes as tb
 from tests.networks import same_tensors
+from tribayes.nn.convert import bayesian_modules
 
 LAYERS = {
     "Linear": ((3, 2), (4, 3)),
@@ -78,3 +79,9 @@ def test_a_network_of_layers_sums_their_divergences() -> None:
 def test_a_layer_used_twice_counts_once() -> None:
     layer = tb.nn.Linear(3, 3)
     assert torch.equal(tb.kl(nn.Sequential(layer, nn.ReLU(), layer)), layer.kl())
+
+
+def test_bayesian_modules_come_in_the_order_of_modules() -> None:
+    shared = tb.nn.Linear(3, 3)
+    model = nn.Sequential(shared, nn.Sequential(nn.ReLU(), shared), tb.nn.Linear(3, 2))
+    assert bayesian_modules(model) == [one for one in model.modules() if isinstance(one, tb.BayesianModule)]
